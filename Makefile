@@ -1,0 +1,55 @@
+# Two commands are enough: `make quickstart` and `make test`. Both set up .venv when it is missing or stale.
+.DEFAULT_GOAL := help
+.PHONY: help quickstart test test-all lint bench clean
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# Threads of two busy processes spin against each other; one thread each is faster on small machines.
+ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
+WORKERS ?= 2
+
+help:
+	@echo "make quickstart   train, check and compare three small networks on the digits, write a report"
+	@echo "make test         lint and the default tests"
+	@echo "make test-all     also the slow, browser and distributed tests"
+	@echo "make lint         ruff, format check, strict types, import directions"
+	@echo "make bench        measure speed against peers and bare loops"
+	@echo "make clean        remove .venv, caches and runs/"
+
+$(VENV)/.core: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install -c constraints.txt -e .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.core requirements-oracles.txt
+	$(PIP) install -c constraints.txt -e ".[dev,oracles]"
+	$(PIP) install --no-deps -r requirements-oracles.txt
+	touch $@
+
+$(VENV)/.all: $(VENV)/.dev
+	$(PIP) install -c constraints.txt -e ".[dev,oracles,browser,tensorboard]"
+	touch $@
+
+quickstart: $(VENV)/.core
+	$(ONE_THREAD) $(BIN)/holdfast run recipes/digits.yaml
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_imports.py
+
+test: lint
+	$(ONE_THREAD) $(BIN)/python -m pytest -q -n $(WORKERS)
+
+test-all: lint $(VENV)/.all
+	$(ONE_THREAD) $(BIN)/python -m pytest -q -n $(WORKERS) -m "not gpu and not network"
+
+bench: $(VENV)/.dev
+	$(ONE_THREAD) $(BIN)/python benchmarks/streams.py
+	$(ONE_THREAD) $(BIN)/python benchmarks/pgd.py
+
+clean:
+	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build

@@ -1,0 +1,62 @@
+"""Make image classifiers hold: train them robust, attack them honestly, certify what is provable, see why.
+
+>>> from holdfast import PGD, Linf, evaluate
+>>> attack = PGD(threat=Linf(8 / 255), steps=20, step_size=2 / 255)
+>>> z = attack(model, x, y)  # doctest: +SKIP
+>>> print(evaluate(model, x, y, checks=[attack]))  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from holdfast.attacks import FGSM, PGD
+    from holdfast.corruptions import Clean, GaussianNoise, UniformNoise
+    from holdfast.errors import HoldfastError
+    from holdfast.evaluate import evaluate
+    from holdfast.recipe import load_recipes
+    from holdfast.report import write_report
+    from holdfast.rng import Streams
+    from holdfast.runs import load_model
+    from holdfast.threat import L1, L2, Linf
+
+_HOMES = {
+    "attacks": ("FGSM", "PGD"),
+    "corruptions": ("Clean", "GaussianNoise", "UniformNoise"),
+    "errors": ("HoldfastError",),
+    "evaluate": ("evaluate",),
+    "recipe": ("load_recipes",),
+    "report": ("write_report",),
+    "rng": ("Streams",),
+    "runs": ("load_model",),
+    "threat": ("L1", "L2", "Linf"),
+}
+
+__all__ = [
+    "FGSM",
+    "L1",
+    "L2",
+    "PGD",
+    "Clean",
+    "GaussianNoise",
+    "HoldfastError",
+    "Linf",
+    "Streams",
+    "UniformNoise",
+    "evaluate",
+    "load_model",
+    "load_recipes",
+    "write_report",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name when it is first asked for, so that the command line starts without torch."""
+    for home, names in _HOMES.items():
+        if name in names:
+            found = getattr(import_module(f"holdfast.{home}"), name)
+            globals()[name] = found
+            return found
+    raise AttributeError(f"module 'holdfast' has no attribute '{name}'")

@@ -1,0 +1,65 @@
+"""Checks: anything that can be done to an image before asking the model again, and ready-made lists of them."""
+
+from __future__ import annotations
+
+from holdfast.attacks import ATTACKS, FGSM, PGD
+from holdfast.corruptions import CORRUPTIONS, Clean, GaussianNoise, UniformNoise
+from holdfast.errors import RecipeError, unknown
+from holdfast.losses import difference_of_logits_ratio
+from holdfast.threat import L1, L2, Linf
+from holdfast.types import Attack, Corruption
+
+Check = Corruption | Attack
+"""What a ledger row is about: a corruption (clean images included) or an attack."""
+
+CHECKS: dict[str, type[Corruption] | type[Attack]] = {**CORRUPTIONS, **ATTACKS}
+
+
+def _quick() -> list[Check]:
+    return [
+        Clean(),
+        GaussianNoise(0.1),
+        FGSM(threat=Linf(8 / 255)),
+        PGD(threat=Linf(8 / 255), steps=10),
+    ]
+
+
+def _standard() -> list[Check]:
+    return [
+        Clean(),
+        *[GaussianNoise(sigma) for sigma in (0.05, 0.1, 0.2)],
+        UniformNoise(8 / 255),
+        FGSM(threat=Linf(8 / 255)),
+        *[PGD(threat=Linf(eps / 255), steps=20) for eps in (2, 4, 8)],
+        *[PGD(threat=L2(eps), steps=20) for eps in (0.25, 0.5, 1.0)],
+        PGD(threat=L1(12.0), steps=50),
+    ]
+
+
+def _full() -> list[Check]:
+    return [
+        Clean(),
+        *[GaussianNoise(sigma) for sigma in (0.025, 0.05, 0.1, 0.2, 0.3, 0.5)],
+        *[UniformNoise(eps / 255) for eps in (8, 16, 32)],
+        *[FGSM(threat=Linf(eps / 255)) for eps in (2, 4, 8, 16)],
+        *[PGD(threat=Linf(eps / 255), steps=50, restarts=5) for eps in (1, 2, 4, 8, 16)],
+        PGD(threat=Linf(8 / 255), steps=50, restarts=5, loss=difference_of_logits_ratio),
+        *[PGD(threat=L2(eps), steps=50, restarts=5) for eps in (0.25, 0.5, 1.0, 2.0)],
+        *[PGD(threat=L1(eps), steps=100, restarts=5) for eps in (4.0, 12.0)],
+    ]
+
+
+PRESETS = {"quick": _quick, "standard": _standard, "full": _full}
+"""Lists of checks by how long one is willing to wait."""
+
+
+def preset(name: str) -> list[Check]:
+    """The checks of a preset."""
+    if name not in PRESETS:
+        raise RecipeError(f"checks: {unknown(name, PRESETS)}")
+    return PRESETS[name]()
+
+
+def is_attack(check: Check) -> bool:
+    """Whether the check looks at the model; corruptions do not."""
+    return hasattr(check, "threat")

@@ -1,0 +1,69 @@
+"""The command line: one file per verb. Heavy imports happen inside the verbs, so that `--help` is instant."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import typer
+
+from holdfast.errors import HoldfastError
+
+VERBS = ("run", "train", "evaluate", "report", "compare", "list", "show", "schema")
+
+app = typer.Typer(
+    name="holdfast",
+    help="Make image classifiers hold: train them robust, attack them honestly, see why.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    add_completion=False,
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        import importlib.metadata
+
+        typer.echo(f"holdfast {importlib.metadata.version('holdfast')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None:
+    pass
+
+
+for _verb in VERBS:
+    app.command(_verb)(import_module(f"holdfast.cli.{_verb}").command)
+app.add_typer(import_module("holdfast.cli.data").app, name="data")
+
+
+def main() -> None:
+    """Entry point: user errors are one line and exit code 2, an interruption is 130, bugs keep their traceback."""
+    usage_error: Any = typer.BadParameter.__mro__[1]  # typer has its own click inside and does not export this one
+    try:
+        code = app(standalone_mode=False)
+    except HoldfastError as error:
+        _fail(" ".join(str(error).split()))
+    except usage_error as error:
+        message = str(error.format_message())
+        if "\n" in message:  # help, because nothing was asked
+            typer.echo(message)
+            sys.exit(0)
+        _fail(message)
+    except (KeyboardInterrupt, typer.Abort):
+        typer.echo("holdfast: interrupted", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(141)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str) -> None:
+    typer.echo(f"holdfast: {message}", err=True)
+    sys.exit(2)

@@ -1,0 +1,185 @@
+"""`holdfast evaluate`: checks on a run, on a weights file, or on a network that holdfast did not train."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holdfast.cli.options import OUT, Json, Out, Root
+from holdfast.cli.screen import interrupt_on_kill
+from holdfast.errors import DataError, RecipeError
+
+if TYPE_CHECKING:
+    from holdfast.runs import Run
+
+Model = Annotated[
+    str | None, typer.Option("--model", help="python:package.module:factory, or a name of `holdfast list models`.")
+]
+Weights = Annotated[
+    Path | None, typer.Option("--weights", help=".safetensors, or a state dict in .pt read with weights_only.")
+]
+Data = Annotated[str | None, typer.Option("--data", help="Data set, image folder or .npz file.")]
+Checks = Annotated[str | None, typer.Option("--checks", help="quick, standard or full; else the run's own.")]
+Numbers = Annotated[str | None, typer.Option(help="Per channel, such as 0.49,0.48,0.45.")]
+
+
+def command(
+    run: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="Run directory or weights by holdfast.")] = None,
+    model: Model = None, weights: Weights = None, data: Data = None, checks: Checks = None,
+    mean: Numbers = None, std: Numbers = None,
+    subset: Annotated[int | None, typer.Option("--subset", help="Test on this many images.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Name of the run to write.")] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Of everything random.")] = 0,
+    batch_size: Annotated[int, typer.Option("--batch-size", help="Images per forward pass.")] = 256,
+    out: Out = OUT, data_root: Root = None, as_json: Json = False,
+) -> None:  # fmt: skip
+    """Check whether a network holds; repeat the command to resume."""
+    from holdfast.cli import work
+    from holdfast.report import write_report
+
+    interrupt_on_kill()
+    if (run is None) == (model is None):
+        raise RecipeError(
+            "evaluate: expected a RUN, or --model with --weights and --data; see `holdfast evaluate --help`"
+        )
+    try:
+        if run is not None:
+            done = _own(run, data, checks, subset, out, data_root, as_json)
+        else:
+            assert model is not None
+            done = _foreign(
+                model, weights, data, checks or "quick", _floats("--mean", mean), _floats("--std", std),
+                subset, name, seed, batch_size, out, data_root, as_json,
+            )  # fmt: skip
+        report = write_report([done.path], done.path / "report.html")
+    except KeyboardInterrupt:
+        typer.echo("holdfast: interrupted; everything done is saved, repeat the same command to resume", err=True)
+        raise typer.Exit(130) from None
+    records = work.summary([done])
+    if as_json:
+        typer.echo(json.dumps({"run": str(done.path), "results": records, "report": str(report)}))
+        return
+    work.show_summary(records)
+    work.say(f"report: {report}")
+
+
+def _own(
+    path: Path, data: str | None, checks: str | None, subset: int | None, out: Path, root: Path | None, quiet: bool
+) -> Run:
+    """Check weights that holdfast wrote; a run keeps the results, a single file gets a run of its own."""
+    from dataclasses import replace
+
+    from holdfast.checks import preset
+    from holdfast.cli import work
+    from holdfast.data import resolve
+    from holdfast.evaluate import Subject
+    from holdfast.runs import Run, load_model, prepare
+
+    loaded = load_model(path)
+    recipe = loaded.recipe
+    if data is not None or subset is not None:
+        source = recipe.data.source if data is None else resolve(data, root)
+        recipe = replace(recipe, data=replace(recipe.data, source=source, test_subset=subset))
+    splits = prepare(recipe.data, recipe.seed, root)
+    if len(splits.classes) != len(loaded.classes):
+        raise DataError(
+            f"{splits.name}: expected {len(loaded.classes)} classes, as {path} has; got {len(splits.classes)}"
+        )
+    chosen = recipe.checks if checks is None else tuple(preset(checks))
+    if path.is_dir() and recipe is loaded.recipe:
+        job = work.Job(recipe, Run(path))
+        work.evaluate_run(job, splits, chosen, quiet=quiet)
+        return job.run
+    run = Run(out / "evaluations" / f"{path.stem}-{loaded.hash[:8]}-{splits.name}")
+    run.tell(name=run.path.name, data=splits.facts(), weights={"given": {"sha256": loaded.hash, "file": str(path)}})
+    subject = Subject(loaded.model, run.path.name, "given", loaded.hash)
+    work.evaluate(run, subject, splits, chosen, recipe.evaluate, recipe.seed, quiet=quiet)
+    return run
+
+
+def _foreign(
+    model: str, weights: Path | None, data: str | None, checks: str, mean: list[float] | None, std: list[float] | None,
+    subset: int | None, name: str | None, seed: int, batch_size: int, out: Path, root: Path | None, quiet: bool,
+) -> Run:  # fmt: skip
+    """Check a network that holdfast did not train."""
+    from holdfast.checks import preset
+    from holdfast.cli import work
+    from holdfast.data import resolve
+    from holdfast.evaluate import Subject
+    from holdfast.models import load_weights, normalised
+    from holdfast.recipe import DataRecipe, EvaluateRecipe
+    from holdfast.runs import Run, content_hash, prepare, versions
+
+    if data is None:
+        raise RecipeError("evaluate: expected --data NAME_OR_PATH beside --model")
+    chosen = preset(checks)
+    splits = prepare(DataRecipe(source=resolve(data, root), test_subset=subset), seed, root)
+    network = _network(model, splits.shape, len(splits.classes))
+    if weights is not None:
+        load_weights(network, weights)
+    if mean is not None or std is not None:
+        channels = splits.shape[0]
+        network = normalised(network, mean or [0.0] * channels, std or [1.0] * channels)
+    _try(network, splits, model)
+    label = name or f"{(weights.stem if weights else model.split(':')[-1])}-{splits.name}"
+    run, digest = Run(out / label), content_hash(network.state_dict())
+    _same_weights(run, digest)
+    run.tell(
+        name=label, seed=seed, versions=versions(), data=splits.facts(),
+        model={"name": model, "parameters": sum(p.numel() for p in network.parameters())},
+        weights={"given": {"sha256": digest, "file": str(weights) if weights else None}},
+    )  # fmt: skip
+    subject = Subject(network, label, "given", digest)
+    how = EvaluateRecipe(batch_size=batch_size, block=max(256, batch_size))
+    work.evaluate(run, subject, splits, chosen, how, seed, quiet=quiet)
+    return run
+
+
+def _same_weights(run: Run, digest: str) -> None:
+    there = run.info().get("weights", {}).get("given", {}).get("sha256", digest)
+    if there != digest:
+        raise RecipeError(f"{run.path}: holds results of other weights ({there[:12]}); choose another --name or --out")
+
+
+def _network(model: str, shape: tuple[int, int, int], classes: int) -> Any:
+    from holdfast.models import Architecture, build
+    from holdfast.recipe import parse
+
+    kind, separator, factory = model.partition(":")
+    said = {kind: factory} if separator else model
+    try:
+        return build(parse(Architecture, said, where=lambda path: "--model"), shape, classes)
+    except ValueError as error:
+        raise RecipeError(f"--model: {error}") from None
+
+
+def _try(network: Any, splits: Any, model: str) -> None:
+    """One forward pass before hours of work."""
+    import torch
+
+    from holdfast.errors import ModelError
+    from holdfast.modes import evaluating
+
+    x, _ = splits.test.batch(slice(0, 1))
+    try:
+        with evaluating(network), torch.no_grad():
+            logits = network(x)
+    except (RuntimeError, TypeError, ValueError, IndexError) as error:
+        line = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ModelError(f"{model}: cannot be called on images of shape {tuple(x.shape)}: {line}") from None
+    expected = (1, len(splits.classes))
+    if not isinstance(logits, torch.Tensor) or logits.dim() != 2 or logits.shape[1] < expected[1]:
+        came = tuple(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
+        raise ModelError(f"{model}: expected logits of shape {expected} for {splits.name}; got {came}")
+
+
+def _floats(option: str, text: str | None) -> list[float] | None:
+    if text is None:
+        return None
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise RecipeError(f"{option}: expected numbers such as 0.49,0.48,0.45; got {text!r}") from None

@@ -1,0 +1,71 @@
+"""`holdfast list`: what a recipe may name."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from typing import Annotated, Any
+
+import typer
+
+from holdfast.cli.options import Json
+from holdfast.errors import RecipeError, unknown
+
+FAMILIES = {
+    "models": ("holdfast.models", "MODELS"),
+    "data": ("holdfast.data", "DATASETS"),
+    "augmentations": ("holdfast.augment", "AUGMENTATIONS"),
+    "objectives": ("holdfast.objectives", "OBJECTIVES"),
+    "optimizers": ("holdfast.optim", "OPTIMIZERS"),
+    "schedules": ("holdfast.optim", "SCHEDULES"),
+    "checks": ("holdfast.checks", "CHECKS"),
+    "attacks": ("holdfast.attacks", "ATTACKS"),
+    "corruptions": ("holdfast.corruptions", "CORRUPTIONS"),
+    "threats": ("holdfast.threat", "THREATS"),
+    "losses": ("holdfast.losses", "LOSSES"),
+    "presets": ("holdfast.checks", "PRESETS"),
+}
+
+
+def command(
+    family: Annotated[str | None, typer.Argument(help="Such as models; without it, all families.")] = None,
+    as_json: Json = False,
+) -> None:
+    """List models, attacks, objectives and everything else that has a name, with its fields."""
+    from holdfast.cli.screen import table
+
+    if family is None:
+        rows: list[list[str]] = [[name, ", ".join(_entries(name))] for name in FAMILIES]
+        if as_json:
+            typer.echo(json.dumps({name: list(_entries(name)) for name in FAMILIES}))
+        else:
+            table(["family", "names"], rows, numbers=False)
+        return
+    if family not in FAMILIES:
+        raise RecipeError(f"list: {unknown(family, FAMILIES)}")
+    described = {name: _describe(entry) for name, entry in _entries(family).items()}
+    if as_json:
+        typer.echo(json.dumps(described))
+    else:
+        table(
+            ["name", "fields", "what it is"],
+            [[name, ", ".join(d["fields"]) or "-", d["about"]] for name, d in described.items()],
+            numbers=False,
+        )
+
+
+def _entries(family: str) -> dict[str, Any]:
+    import importlib
+
+    module, name = FAMILIES[family]
+    entries: dict[str, Any] = getattr(importlib.import_module(module), name)
+    return entries
+
+
+def _describe(entry: Any) -> dict[str, Any]:
+    import dataclasses
+
+    kind = entry if isinstance(entry, type) or inspect.isfunction(entry) else type(entry)
+    names = [f.name for f in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else []
+    about = (inspect.getdoc(kind) or "").splitlines() or [""]
+    return {"fields": names, "about": about[0].replace(":math:", "").replace("`", "")}

@@ -1,0 +1,21 @@
+"""Options that several verbs share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+RecipeFile = Annotated[Path, typer.Argument(metavar="RECIPE", help="Recipe in YAML.")]
+Set = Annotated[
+    list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change a field, such as train.epochs=5.")
+]
+Out = Annotated[Path, typer.Option("--out", help="Directory of the runs.")]
+Root = Annotated[
+    Path | None,
+    typer.Option("--data-root", help="Directory with your data sets; else HOLDFAST_DATA, else the user's cache."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON and no progress.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Delete what is there and start over.")]
+OUT = Path("runs")

@@ -1,0 +1,40 @@
+"""`holdfast run`: from a recipe to a report."""
+
+from __future__ import annotations
+
+import json
+
+import typer
+
+from holdfast.cli.options import OUT, Fresh, Json, Out, RecipeFile, Root, Set
+from holdfast.cli.screen import interrupt_on_kill
+
+
+def command(
+    recipe: RecipeFile, set_: Set = None, out: Out = OUT, data_root: Root = None, fresh: Fresh = False,
+    as_json: Json = False,
+) -> None:  # fmt: skip
+    """Train, check and report all runs of a recipe; repeat the command to resume."""
+    from holdfast.cli import work
+    from holdfast.recipe import load_recipes
+    from holdfast.report import write_report
+    from holdfast.runs import prepare
+
+    interrupt_on_kill()
+    jobs = work.jobs(load_recipes(recipe, set_ or ()), out, fresh=fresh)
+    try:
+        for job in jobs:
+            splits = prepare(job.recipe.data, job.recipe.seed, data_root)
+            work.train(job, splits, quiet=as_json)
+            work.evaluate_run(job, splits, job.recipe.checks, quiet=as_json)
+        runs = [job.run for job in jobs]
+        report = write_report([run.path for run in runs], out / jobs[0].recipe.name.split("/")[0] / "report.html")
+    except KeyboardInterrupt:
+        typer.echo("holdfast: interrupted; everything done is saved, repeat the same command to resume", err=True)
+        raise typer.Exit(130) from None
+    records = work.summary(runs)
+    if as_json:
+        typer.echo(json.dumps({"runs": [str(run.path) for run in runs], "results": records, "report": str(report)}))
+        return
+    work.show_summary(records)
+    work.say(f"report: {report}")

@@ -1,0 +1,33 @@
+"""`holdfast train`: only the training of a recipe."""
+
+from __future__ import annotations
+
+import json
+
+import typer
+
+from holdfast.cli.options import OUT, Fresh, Json, Out, RecipeFile, Root, Set
+from holdfast.cli.screen import interrupt_on_kill
+
+
+def command(
+    recipe: RecipeFile, set_: Set = None, out: Out = OUT, data_root: Root = None, fresh: Fresh = False,
+    as_json: Json = False,
+) -> None:  # fmt: skip
+    """Train all runs of a recipe; repeat the command to resume."""
+    from holdfast.cli import work
+    from holdfast.recipe import load_recipes
+    from holdfast.runs import prepare
+
+    interrupt_on_kill()
+    jobs = work.jobs(load_recipes(recipe, set_ or ()), out, fresh=fresh)
+    try:
+        for job in jobs:
+            work.train(job, prepare(job.recipe.data, job.recipe.seed, data_root), quiet=as_json)
+            work.say(f"{job.recipe.name}: trained, weights in {job.run.path}", quiet=as_json)
+    except KeyboardInterrupt:
+        typer.echo("holdfast: interrupted; everything done is saved, repeat the same command to resume", err=True)
+        raise typer.Exit(130) from None
+    if as_json:
+        said = [{"name": job.recipe.name, "path": str(job.run.path), **job.run.info()} for job in jobs]
+        typer.echo(json.dumps({"runs": said}))

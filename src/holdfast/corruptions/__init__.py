@@ -1,0 +1,12 @@
+"""Changes of images that do not look at the model."""
+
+from holdfast.corruptions.noise import Clean, GaussianNoise, UniformNoise
+from holdfast.types import Corruption
+
+CORRUPTIONS: dict[str, type[Corruption]] = {
+    "clean": Clean,
+    "gaussian_noise": GaussianNoise,
+    "uniform_noise": UniformNoise,
+}
+
+__all__ = ["CORRUPTIONS", "Clean", "GaussianNoise", "UniformNoise"]

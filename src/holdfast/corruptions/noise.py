@@ -1,0 +1,68 @@
+"""Random noise, and none at all."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from holdfast.rng import Streams, streams
+
+
+@dataclass(frozen=True)
+class Clean:
+    """The images as they are: the check that every other is compared with."""
+
+    def __call__(self, x: Tensor, *, rng: Streams | None = None) -> Tensor:
+        """The images themselves."""
+        return x
+
+
+@dataclass(frozen=True)
+class GaussianNoise:
+    r""":math:`\mathrm{clip}(x + \sigma \xi)`, :math:`\xi \sim N(0, I)`.
+
+    Args:
+        sigma: standard deviation in [0, 1] pixel units.
+        variance: :math:`\sigma^2` instead; give one of the two.
+    """
+
+    sigma: float | None = None
+    variance: float | None = None
+
+    def __post_init__(self) -> None:
+        if (self.sigma is None) == (self.variance is None):
+            raise ValueError(f"give sigma or variance, got sigma={self.sigma} and variance={self.variance}")
+        if not 0 <= self.scale < math.inf:
+            raise ValueError(f"the noise must have a finite positive size, got {self.scale}")
+
+    @property
+    def scale(self) -> float:
+        """The standard deviation."""
+        if self.sigma is not None:
+            return self.sigma
+        return math.sqrt(self.variance) if self.variance is not None and self.variance >= 0 else math.nan
+
+    def __call__(self, x: Tensor, *, rng: Streams | None = None) -> Tensor:
+        """Noisy images, clipped to [0, 1]."""
+        return streams(rng, x).normal(x).mul_(self.scale).add_(x).clamp_(0, 1)
+
+
+@dataclass(frozen=True)
+class UniformNoise:
+    r""":math:`\mathrm{clip}(x + \epsilon u)`, :math:`u_i \sim U(-1, 1)`.
+
+    Args:
+        eps: largest change of a coordinate.
+    """
+
+    eps: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.eps < math.inf:
+            raise ValueError(f"eps must be a finite positive number, got {self.eps}")
+
+    def __call__(self, x: Tensor, *, rng: Streams | None = None) -> Tensor:
+        """Noisy images, clipped to [0, 1]."""
+        return streams(rng, x).uniform(x).mul_(2).sub_(1).mul_(self.eps).add_(x).clamp_(0, 1)

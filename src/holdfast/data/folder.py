@@ -1,0 +1,147 @@
+"""A directory of image files, one directory per class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from holdfast.data.dataset import Dataset, Split, checked, split_validation
+from holdfast.data.roots import existing
+from holdfast.errors import DataError, unknown
+
+SUFFIXES = (".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+"""Files with other endings are no images and are passed over."""
+
+TESTS = ("test", "val", "valid", "validation")
+"""Directories that may hold the test split beside `train`; the first that exists does."""
+
+RESIZE = ("crop", "stretch")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Folder:
+    """Image files in one directory per class, which gives the class its name; labels follow the sorted names.
+
+    Either `path/train/CLASS/...` and `path/test/CLASS/...` (or val, valid, validation), or `path/CLASS/...`. Pixels are
+    taken as stored: orientation marks are not applied, transparency is dropped, more than 8 bits is an error.
+
+    Args:
+        path: the directory, in the current directory or in the data root.
+        size: height and width to bring the images to; None takes them as they are and wants all the same.
+        resize: how: `crop` scales the shorter side to `size` and cuts out the centre, `stretch` scales both sides.
+        grey: one channel instead of three.
+        holdout: without `train/`, the share of each class to test on; None makes all images the test split.
+        seed: which images are held out.
+    """
+
+    path: str
+    size: int | None = None
+    resize: str = "crop"
+    grey: bool = False
+    holdout: float | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.resize not in RESIZE:
+            raise DataError(f"folder.resize: {unknown(self.resize, RESIZE)}")
+        if self.size is not None and self.size < 1:
+            raise DataError(f"folder.size: expected at least 1, came {self.size}")
+
+    def __call__(self, root: Path | None = None) -> Dataset:
+        """Read all images into memory."""
+        path = existing(self.path, root)
+        name = path.resolve().name
+        if (path / "train").is_dir() and _directories(path / "train"):  # not a class of that name
+            return self._in_two(path, name)
+        classes = _classes(path)
+        whole = self._split(path, classes, complete=True)
+        if self.holdout is None:
+            return Dataset(name, classes, None, whole)
+        return Dataset(name, classes, *split_validation(whole, self.holdout, self.seed))
+
+    def _in_two(self, path: Path, name: str) -> Dataset:
+        tests = [path / test for test in TESTS if (path / test).is_dir()]
+        if not tests:
+            raise DataError(f"{path}: expected a directory {', '.join(TESTS[:-1])} or {TESTS[-1]} beside train")
+        if self.holdout is not None:
+            raise DataError(f"{path}: has its own test split {tests[0].name}, expected no holdout, came {self.holdout}")
+        classes = _classes(path / "train")
+        for directory in _directories(tests[0]):
+            if directory.name not in classes:
+                raise DataError(f"{directory}: a class that train does not have: {unknown(directory.name, classes)}")
+        train, test = self._split(path / "train", classes, complete=True), self._split(tests[0], classes)
+        return Dataset(name, classes, train, test)
+
+    def _split(self, path: Path, classes: Sequence[str], complete: bool = False) -> Split:
+        files, labels = [], []
+        for label, name in enumerate(classes):
+            found = _images(path / name)
+            if complete and not found:
+                raise DataError(f"{path / name}: expected images of class '{name}', came none")
+            files += found
+            labels += [label] * len(found)
+        if not files:
+            raise DataError(f"{path}: expected images, came none")
+        return checked(self._stack(files), np.array(labels), classes, str(path))
+
+    def _stack(self, files: Sequence[Path]) -> NDArray[np.uint8]:
+        """Pixels (N, C, H, W) of files that give equal sizes."""
+        first = self._read(files[0])
+        stack = np.empty((len(files), *first.shape), np.uint8)
+        for i, file in enumerate(files):
+            pixels = self._read(file)
+            if pixels.shape != first.shape:
+                (height, width), (h, w) = first.shape[:2], pixels.shape[:2]
+                raise DataError(f"{file}: expected {width}x{height} as {files[0]}, came {w}x{h}; give a size to resize")
+            stack[i] = pixels
+        return stack.transpose(0, 3, 1, 2)
+
+    def _read(self, file: Path) -> NDArray[np.uint8]:
+        """Pixels (H, W, C)."""
+        try:
+            with Image.open(file) as image:
+                if image.mode[0] in "IF":
+                    raise DataError(f"{file}: expected at most 8 bits per channel, came mode {image.mode}")
+                plain = image.convert("L" if self.grey else "RGB")
+        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+            raise DataError(f"{file}: expected an image, cannot be read: {error}") from error
+        if self.size is not None:
+            plain = crop(plain, self.size) if self.resize == "crop" else _scale(plain, self.size, self.size)
+        return np.asarray(plain, np.uint8).reshape(plain.height, plain.width, -1)
+
+
+def crop(image: Image.Image, size: int) -> Image.Image:
+    """Scale the shorter side to `size` and cut out the centre."""
+    shorter = min(image.size)
+    scaled = _scale(image, *(max(size, round(side * size / shorter)) for side in image.size))
+    left, top = (scaled.width - size) // 2, (scaled.height - size) // 2
+    return scaled.crop((left, top, left + size, top + size))
+
+
+def _scale(image: Image.Image, width: int, height: int) -> Image.Image:
+    return image.resize((width, height), Image.Resampling.BILINEAR)
+
+
+def _directories(path: Path) -> list[Path]:
+    return sorted(entry for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+
+
+def _classes(path: Path) -> tuple[str, ...]:
+    names = tuple(directory.name for directory in _directories(path)) if path.is_dir() else ()
+    if not names:
+        hint = "for IDX, CIFAR or MATLAB files give the data set's name, and the directory as data root"
+        raise DataError(f"{path}: expected one directory of images per class, came none ({hint})")
+    return names
+
+
+def _images(path: Path) -> list[Path]:
+    """Image files below a directory, sorted; hidden ones are passed over."""
+    files = path.rglob("*") if path.is_dir() else ()
+    return sorted(
+        file for file in files if file.suffix.lower() in SUFFIXES and not file.name.startswith(".") and file.is_file()
+    )

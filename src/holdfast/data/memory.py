@@ -1,0 +1,102 @@
+"""Data that is already in memory: tensors, or any map-style data set of PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from holdfast.data.checks import label_names
+from holdfast.data.dataset import Dataset, Split, checked
+from holdfast.errors import DataError
+
+
+class Examples(Protocol):
+    """A map-style data set: numbered pairs of image and label."""
+
+    def __len__(self) -> int:
+        """How many."""
+        ...
+
+    def __getitem__(self, index: int, /) -> Any:
+        """Image (C, H, W), or a PIL image, and integer label."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Memory:
+    """Tensors, or map-style data sets, as a data set.
+
+    Images are (N, C, H, W) or grey (N, H, W), uint8 or float in [0, 1]: a transform of the data set must not normalise,
+    since holdfast's models do that themselves. Map-style data sets are read once, in order.
+
+    Args:
+        test: pair of images and labels, or a map-style data set.
+        train: the same to train on, or None.
+        classes: name of each class; None takes the labels for names.
+        name: name of the data set.
+    """
+
+    test: tuple[Tensor, Tensor] | Examples
+    train: tuple[Tensor, Tensor] | Examples | None = None
+    classes: Sequence[str] | None = None
+    name: str = "memory"
+
+    def __call__(self, root: Path | None = None) -> Dataset:
+        """Check and convert; `root` is not used."""
+        test = _tensors(self.test, f"{self.name}: test")
+        train = None if self.train is None else _tensors(self.train, f"{self.name}: train")
+        classes = self._names([y for _, y in (test, *((train,) if train else ()))])
+        splits: list[Split | None] = [
+            part and checked(*part, classes, f"{self.name}: {where}", complete=where == "train")
+            for part, where in ((train, "train"), (test, "test"))
+        ]
+        assert splits[1] is not None
+        return Dataset(self.name, classes, splits[0], splits[1])
+
+    def _names(self, labels: list[Tensor]) -> tuple[str, ...]:
+        if self.classes is not None:
+            return tuple(self.classes)
+        return label_names([y.detach().cpu().numpy() for y in labels], self.name)
+
+
+def _tensors(examples: tuple[Tensor, Tensor] | Examples, where: str) -> tuple[Tensor, Tensor]:
+    if isinstance(examples, tuple):
+        if len(examples) != 2 or not all(isinstance(part, Tensor) for part in examples):
+            raise DataError(f"{where}: expected a pair of tensors, images and labels, or a map-style data set")
+        return examples
+    pixels: list[Tensor] = []
+    labels: list[int] = []
+    for index in range(len(examples)):
+        x, y = _example(examples[index], f"{where}: index {index}")
+        if pixels and x.shape != pixels[0].shape:
+            shapes = tuple(pixels[0].shape), tuple(x.shape)
+            raise DataError(f"{where}: expected images of shape {shapes[0]}, came {shapes[1]} at index {index}")
+        pixels.append(x)
+        labels.append(y)
+    if not pixels:
+        raise DataError(f"{where}: expected at least one example, came none")
+    return torch.stack(pixels), torch.tensor(labels)
+
+
+def _example(item: Any, where: str) -> tuple[Tensor, int]:
+    try:
+        x, y = item
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{where}: expected an image and a label, came {type(item).__name__}") from error
+    if isinstance(x, Image.Image):
+        pixels = np.asarray(x)
+        x = torch.tensor(pixels if pixels.ndim == 2 else pixels.transpose(2, 0, 1))
+        x = x[None] if x.ndim == 2 else x
+    if not isinstance(x, Tensor):
+        raise DataError(f"{where}: expected a tensor or a PIL image, came {type(x).__name__}")
+    label = y.item() if isinstance(y, Tensor | np.generic) else y
+    if isinstance(label, bool) or not isinstance(label, int):
+        raise DataError(f"{where}: expected an integer label, came {label!r}")
+    return x, label

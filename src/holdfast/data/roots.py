@@ -1,0 +1,105 @@
+"""Where data sets live on disk, and what the user's words after `--data` mean."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from holdfast.data.dataset import Source
+from holdfast.errors import DataError, unknown
+
+
+def data_root(explicit: str | Path | None = None) -> Path:
+    """The directory with the user's data sets: the argument, else `HOLDFAST_DATA`, else the user's cache directory."""
+    if explicit is not None:
+        return Path(explicit).expanduser()
+    if stated := os.environ.get("HOLDFAST_DATA"):
+        return Path(stated).expanduser()
+    return _cache() / "holdfast" / "data"
+
+
+def _cache() -> Path:
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
+def existing(path: str, root: Path | None) -> Path:
+    """The file or directory a source's `path` field names: in the current directory, else in the data root.
+
+    Raises:
+        DataError: when it is in neither.
+    """
+    places = (Path(path).expanduser(), data_root(root) / path)
+    for place in places:
+        if place.exists():
+            return place
+    raise DataError(f"{path}: not found, neither as {places[0].absolute()} nor as {places[1]}")
+
+
+def locate(
+    name: str,
+    root: Path | None,
+    complete: Callable[[Path], bool],
+    wanted: str,
+    *,
+    packed: str | None = None,
+    elsewhere: Sequence[str] = (),
+) -> Path:
+    """The directory with a named data set's own files, or its `.npz` file.
+
+    Looks in the data set's directory of the root, in the root itself, then `elsewhere`.
+
+    Args:
+        name: the data set, its directory, and what to fetch.
+        root: the data root, None for `data_root()`.
+        complete: whether a directory has all the files.
+        wanted: the files, for the message.
+        packed: name of the archive that may stand for the files, `NAME.npz` unless told.
+        elsewhere: further directories.
+
+    Raises:
+        DataError: when it is in none of them; says where it looked and how to fetch it.
+    """
+    packed = packed or f"{name}.npz"
+    places = (data_root(root) / name, data_root(root), *map(Path, elsewhere))
+    for place in places:
+        if complete(place):
+            return place
+        if (place / packed).is_file():
+            return place / packed
+    looked = ", ".join(str(place) for place in places)
+    raise DataError(f"{name}: found neither {wanted} nor {packed} in {looked}; get it with: holdfast data fetch {name}")
+
+
+def resolve(text: str, root: Path | None = None) -> Source:
+    """The source that `text` names.
+
+    In this order: a registered name; an existing directory, read as an image folder; an existing `.npz` file, in the
+    current directory or the root; a name for which the root has `NAME.npz`.
+
+    Raises:
+        DataError: when it is none of these; lists the known names and suggests the nearest.
+    """
+    from holdfast.data import DATASETS, Folder, Npz
+
+    if text in DATASETS:
+        source = DATASETS[text]
+        if isinstance(source, type):
+            raise DataError(f"{text}: expected a path; give the path itself instead of '{text}'")
+        return source
+    places = (Path(text).expanduser(), data_root(root) / text)
+    if any(place.is_dir() for place in places):
+        return Folder(path=text)
+    if text.endswith(".npz") and any(place.is_file() for place in places):
+        return Npz(path=text)
+    packed = data_root(root) / f"{text}.npz"
+    if packed.is_file():
+        # Relative to the root, so that a recipe works elsewhere too, unless the current directory has such a file.
+        return Npz(path=str(packed) if Path(packed.name).exists() else packed.name)
+    found = [file.stem for file in data_root(root).glob("*.npz")]
+    raise DataError(f"data: {unknown(text, {*DATASETS, *found})}")

@@ -1,0 +1,68 @@
+"""The one place that differentiates with respect to inputs.
+
+Everything goes through `torch.autograd.grad` with the input as its only argument, so that no weight gradient is
+computed and no parameter's `.grad` is touched. Losses are summed over the batch, never averaged: gradients are per
+example.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from holdfast.errors import ModelError
+from holdfast.types import Classifier, Loss
+
+
+def input_gradient(loss: Loss, model: Classifier, z: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Loss, its gradient and the logits at `z`.
+
+    Args:
+        loss: per-example loss.
+        model: the classifier; its mode is left alone.
+        z: where, (N, ...).
+        y: labels, or whatever the loss takes as its second argument.
+
+    Returns:
+        Values (N,), gradients like `z` and logits (N, K), all detached.
+
+    Raises:
+        ModelError: where there is no gradient, or it is NaN. It is never replaced by zero.
+    """
+    with torch.enable_grad():
+        z = z.detach().requires_grad_()
+        logits = model(z)
+        values = loss(logits, y)
+        if not values.requires_grad:
+            raise ModelError(
+                "the model's output has no gradient with respect to its input: no gradient attack can judge it"
+            )
+        (grad,) = torch.autograd.grad(values.sum(), z)
+    bad = int(grad.flatten(1).isnan().any(1).sum())
+    if bad:
+        raise ModelError(f"the input gradient is NaN for {bad} of {len(z)} examples")
+    return values.detach(), grad, logits.detach()
+
+
+def hessian_vector(loss: Loss, model: Classifier, x: Tensor, y: Tensor, vector: Tensor) -> Tensor:
+    """Exact product of each example's input Hessian with its vector, by differentiating twice."""
+    with torch.enable_grad():
+        x = x.detach().requires_grad_()
+        (grad,) = torch.autograd.grad(loss(model(x), y).sum(), x, create_graph=True)
+        if not grad.requires_grad:  # the loss is linear in x
+            return torch.zeros_like(x)
+        (product,) = torch.autograd.grad((grad * vector.detach()).sum(), x, allow_unused=True)
+    return torch.zeros_like(x) if product is None else product
+
+
+def hessian_vector_difference(
+    loss: Loss, model: Classifier, x: Tensor, y: Tensor, vector: Tensor, *, step: float = 1e-2
+) -> Tensor:
+    r"""Finite difference :math:`(\nabla\ell(x + h v) - \nabla\ell(x)) / h` of each example.
+
+    It costs two gradients, works for networks without second derivatives (ReLU), and measures curvature at scale
+    :math:`h \|v\|` instead of at a point.
+    """
+    _, ahead, _ = input_gradient(loss, model, x + step * vector, y)
+    _, here, _ = input_gradient(loss, model, x, y)
+    return (ahead - here) / step

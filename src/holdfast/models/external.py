@@ -1,0 +1,179 @@
+"""Networks that others define: a factory in a Python module, timm, torchvision."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import nn
+
+from holdfast.errors import RecipeError
+from holdfast.models.network import normalised
+
+
+@dataclass(frozen=True, kw_only=True)
+class Python:
+    """A network made by a function of yours, `package.module:factory`.
+
+    The factory is called with the options only; shape and classes are its own business. The working directory can be
+    imported from.
+
+    Args:
+        factory: module and name of a function or class that returns an `nn.Module` of images in [0, 1].
+        options: keyword arguments of the factory.
+        mean: normalisation to put in front; None for the one of the call, and if that is None for nothing.
+        std: as `mean`.
+    """
+
+    factory: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    mean: Sequence[float] | None = None
+    std: Sequence[float] | None = None
+
+    def __call__(
+        self,
+        shape: tuple[int, int, int],
+        classes: int,
+        *,
+        mean: Sequence[float] | None = None,
+        std: Sequence[float] | None = None,
+    ) -> nn.Module:
+        """Call the factory."""
+        with _working_directory_importable():
+            make = _find(self.factory)
+            try:
+                inspect.signature(make).bind(**self.options)
+            except TypeError as error:
+                raise RecipeError(f"model.options: {self.factory} does not take these options: {error}") from error
+            model = make(**self.options)
+        if not isinstance(model, nn.Module):
+            raise RecipeError(f"model.factory: expected {self.factory} to return a torch module, got {_kind(model)}")
+        return _in_front(model, shape[0], _given(self.mean, mean), _given(self.std, std))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timm:
+    """A network of the timm library (extra `timm`).
+
+    Args:
+        name: as in `timm.create_model`.
+        pretrained: with downloaded weights.
+        options: further keyword arguments of `timm.create_model`, for instance `img_size`.
+    """
+
+    name: str
+    pretrained: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __call__(
+        self,
+        shape: tuple[int, int, int],
+        classes: int,
+        *,
+        mean: Sequence[float] | None = None,
+        std: Sequence[float] | None = None,
+    ) -> nn.Module:
+        """Create the network for these channels and classes."""
+        timm = _library("timm")
+        if not timm.is_model(self.name):
+            raise RecipeError(f"model.name: timm has no network '{self.name}'")
+        model = timm.create_model(
+            self.name, pretrained=self.pretrained, num_classes=classes, in_chans=shape[0], **self.options
+        )
+        return _in_front(model, shape[0], mean, std)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Torchvision:
+    """A network of torchvision (extra `torchvision`), which takes images of three channels.
+
+    Args:
+        name: as in `torchvision.models.get_model`.
+        weights: name of downloaded weights, for instance "DEFAULT"; they bring their own number of classes.
+    """
+
+    name: str
+    weights: str | None = None
+
+    def __call__(
+        self,
+        shape: tuple[int, int, int],
+        classes: int,
+        *,
+        mean: Sequence[float] | None = None,
+        std: Sequence[float] | None = None,
+    ) -> nn.Module:
+        """Create the network for these classes."""
+        models = _library("torchvision").models
+        if self.name not in models.list_models():
+            raise RecipeError(f"model.name: torchvision has no network '{self.name}'")
+        if self.weights is None:
+            model = models.get_model(self.name, weights=None, num_classes=classes)
+        else:
+            model = models.get_model(self.name, weights=self.weights)
+        return _in_front(model, shape[0], mean, std)
+
+
+def _find(factory: str) -> Callable[..., object]:
+    module_name, _, name = factory.partition(":")
+    if not module_name or not name:
+        raise RecipeError(f"model.factory: expected 'package.module:factory', got '{factory}'")
+    try:
+        importlib.invalidate_caches()
+        module = importlib.import_module(module_name)
+    except Exception as error:  # a user's module may raise anything while it is imported
+        raise RecipeError(f"model.factory: cannot import '{module_name}': {_line(error)}") from error
+    make = getattr(module, name, None)
+    if not callable(make):
+        what = "has no" if make is None else "has no callable"
+        raise RecipeError(f"model.factory: module '{module_name}' {what} '{name}'")
+    found: Callable[..., object] = make
+    return found
+
+
+def _library(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except Exception as error:  # a broken binary extension may raise anything
+        hint = f"install the extra, pip install 'holdfast[{name}]'"
+        raise RecipeError(f"model: cannot import {name} ({_line(error)}); {hint}") from error
+
+
+def _in_front(model: nn.Module, channels: int, mean: Sequence[float] | None, std: Sequence[float] | None) -> nn.Module:
+    if mean is None and std is None:
+        return model
+    mean = [0.0] * channels if mean is None else mean
+    std = [1.0] * channels if std is None else std
+    return normalised(model, mean, std)
+
+
+def _given(first: Sequence[float] | None, second: Sequence[float] | None) -> Sequence[float] | None:
+    return second if first is None else first
+
+
+@contextmanager
+def _working_directory_importable() -> Iterator[None]:
+    here = os.getcwd()
+    if here in sys.path or "" in sys.path:
+        yield
+        return
+    sys.path.insert(0, here)
+    try:
+        yield
+    finally:
+        sys.path.remove(here)
+
+
+def _line(error: BaseException) -> str:
+    text = str(error).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _kind(value: object) -> str:
+    return "None" if value is None else f"a {type(value).__name__}"

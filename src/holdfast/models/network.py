@@ -1,0 +1,138 @@
+"""One class for all architectures: normalise, stages, pool, an optional neck, then a linear head."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+
+class Architecture(Protocol):
+    """Makes networks: image shape (C, H, W) and number of classes to a classifier of images in [0, 1]."""
+
+    def __call__(
+        self,
+        shape: tuple[int, int, int],
+        classes: int,
+        *,
+        mean: Sequence[float] | None = None,
+        std: Sequence[float] | None = None,
+    ) -> nn.Module:
+        """A freshly initialised network; `mean` and `std` per channel, None for 0 and 1."""
+        ...
+
+
+class Normalise(nn.Module):
+    """`(x - mean) / std` per channel; both are buffers, so a checkpoint carries them.
+
+    Args:
+        mean: one value per channel.
+        std: one positive value per channel.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
+        super().__init__()
+        if len(mean) != len(std):
+            raise ValueError(f"normalise: {len(mean)} means and {len(std)} standard deviations")
+        if not all(value > 0 for value in std):
+            raise ValueError(f"normalise: standard deviations must be positive, got {list(std)}")
+        self.register_buffer("mean", torch.tensor(list(mean), dtype=torch.get_default_dtype()).view(-1, 1, 1))
+        self.register_buffer("std", torch.tensor(list(std), dtype=torch.get_default_dtype()).view(-1, 1, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalised images, (N, C, H, W)."""
+        return (x - self.mean) / self.std
+
+
+class Network(nn.Module):
+    """A classifier that shows its insides.
+
+    Args:
+        body: stages, each fed with the output of the one before.
+        pool: output of the last stage to a vector, (N, features).
+        channels: channels of the images.
+        features: length of the pooled vector.
+        classes: number of logits.
+        feature_dim: length of a neck, a linear layer without activation before the head; None for no neck.
+        mean: subtracted from the images per channel; None for 0.
+        std: divides the images per channel; None for 1.
+    """
+
+    def __init__(
+        self,
+        body: Sequence[nn.Module],
+        pool: nn.Module,
+        *,
+        channels: int,
+        features: int,
+        classes: int,
+        feature_dim: int | None = None,
+        mean: Sequence[float] | None = None,
+        std: Sequence[float] | None = None,
+    ) -> None:
+        super().__init__()
+        if classes < 1:
+            raise ValueError(f"network: classes must be at least 1, got {classes}")
+        self.normalise = _normalise(channels, mean, std)
+        self.body = nn.ModuleList(body)
+        self.pool = pool
+        self.neck = nn.Identity() if feature_dim is None else nn.Linear(features, feature_dim)
+        self.head = nn.Linear(features if feature_dim is None else feature_dim, classes)
+
+    def stages(self, x: Tensor) -> Iterator[Tensor]:
+        """The output of each stage, one after the other; computes no further than it is asked."""
+        z = self.normalise(x)
+        for stage in self.body:
+            z = stage(z)
+            yield z
+
+    def features(self, x: Tensor) -> Tensor:
+        """The penultimate vector, (N, F)."""
+        z: Tensor = self.normalise(x)
+        for stage in self.body:
+            z = stage(z)
+        vector: Tensor = self.neck(self.pool(z))
+        return vector
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits, (N, K)."""
+        logits: Tensor = self.head(self.features(x))
+        return logits
+
+
+class Normalised(nn.Module):
+    """A network with a normalisation in front, so that it takes images in [0, 1].
+
+    Args:
+        network: a network of normalised images.
+        mean: one value per channel.
+        std: one positive value per channel.
+    """
+
+    def __init__(self, network: nn.Module, mean: Sequence[float], std: Sequence[float]) -> None:
+        super().__init__()
+        self.normalise = Normalise(mean, std)
+        self.network = network
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits, (N, K)."""
+        logits: Tensor = self.network(self.normalise(x))
+        return logits
+
+
+def normalised(model: nn.Module, mean: Sequence[float], std: Sequence[float]) -> nn.Module:
+    """Put a normalisation in front of a foreign network."""
+    return Normalised(model, mean, std)
+
+
+def _normalise(channels: int, mean: Sequence[float] | None, std: Sequence[float] | None) -> Normalise:
+    mean = [0.0] * channels if mean is None else mean
+    std = [1.0] * channels if std is None else std
+    if len(mean) != channels or len(std) != channels:
+        raise ValueError(f"normalise: {len(mean)} means and {len(std)} standard deviations for {channels} channels")
+    return Normalise(mean, std)

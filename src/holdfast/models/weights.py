@@ -1,0 +1,207 @@
+"""Weights on disk: safetensors to write, safetensors or PyTorch's own files to read, never an arbitrary pickle."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save
+from torch import Tensor, nn
+
+from holdfast.errors import CheckpointError
+from holdfast.models.network import Normalised
+
+TORCH_SUFFIXES = (".pt", ".pth", ".ckpt")
+NESTED = ("state_dict", "model_state_dict", "model", "net")
+"""Where training scripts put the weights inside a checkpoint."""
+PREFIXES = ("module.", "_orig_mod.", "model.")
+"""What wrappers (data parallel, compile, Lightning) put before every name."""
+
+
+def read_state(path: str | Path) -> dict[str, Tensor]:
+    """The named tensors of a weights file, without the prefixes of wrappers.
+
+    Args:
+        path: a `.safetensors` file, or a `.pt`, `.pth` or `.ckpt` file that holds only tensors and plain values.
+
+    Raises:
+        CheckpointError: the file is missing, damaged, of another format or has a value that is not finite.
+    """
+    return _unwrapped(_read(Path(path)))
+
+
+def load_weights(model: nn.Module, path: str | Path) -> None:
+    """Copy the weights of a file into a model; every name and shape must fit.
+
+    Weights of a bare network fit a network behind `normalised` as well.
+
+    Raises:
+        CheckpointError: as `read_state`, or names or shapes differ; the model is then unchanged.
+    """
+    state = _read(Path(path))
+    bare = _unwrapped(state)
+    if isinstance(model, Normalised) and not any(name.startswith("normalise.") for name in bare):
+        model = model.network
+    wanted = model.state_dict()
+    if len(bare.keys() & wanted.keys()) > len(state.keys() & wanted.keys()):
+        state = bare
+    problems = _differences(wanted, state)
+    if problems:
+        raise CheckpointError(f"{path}: weights do not fit the model: {'; '.join(problems)}")
+    model.load_state_dict(state)
+
+
+def write_weights(path: str | Path, state: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
+    """Write named tensors as safetensors, whole or not at all.
+
+    Tensors that share memory are written once for each name.
+
+    Raises:
+        CheckpointError: the file cannot be written.
+    """
+    path = Path(path)
+    tensors = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in state.items()}
+    data = save(tensors, metadata=dict(metadata))
+    scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with scratch.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(scratch, path)
+    except OSError as error:
+        scratch.unlink(missing_ok=True)
+        raise CheckpointError(f"{path}: cannot write weights: {error.strerror}") from error
+
+
+def read_metadata(path: str | Path) -> dict[str, str]:
+    """The metadata of a safetensors file.
+
+    Raises:
+        CheckpointError: the file is missing or is not safetensors.
+    """
+    path = Path(path)
+    _check_file(path)
+    _check_safetensors(path)
+    try:
+        with safe_open(path, framework="pt") as file:
+            return dict(file.metadata() or {})
+    except (SafetensorError, OSError) as error:
+        raise _damaged(path, "safetensors", error) from error
+
+
+def _read(path: Path) -> dict[str, Tensor]:
+    _check_file(path)
+    if path.suffix == ".safetensors":
+        content: object = _read_safetensors(path)
+    elif path.suffix in TORCH_SUFFIXES:
+        content = _read_torch(path)
+    else:
+        known = ", ".join((".safetensors", *TORCH_SUFFIXES))
+        raise CheckpointError(f"{path}: expected a weights file ({known}), got the suffix '{path.suffix}'")
+    state = _tensors(path, content)
+    _check_finite(path, state)
+    return state
+
+
+def _check_file(path: Path) -> None:
+    if path.is_dir():
+        raise CheckpointError(f"{path}: expected a weights file, got a directory")
+    if not path.is_file():
+        raise CheckpointError(f"{path}: expected a weights file, there is none")
+    if path.stat().st_size == 0:
+        raise CheckpointError(f"{path}: expected a weights file, got an empty file")
+
+
+def _check_safetensors(path: Path) -> None:
+    """Name the usual disguise; a safetensors file begins with the length of its header and then a brace."""
+    with path.open("rb") as file:
+        start = file.read(9)
+    if start[8:9] != b"{" and (start[:2] == b"PK" or start[:1] == b"\x80"):
+        raise CheckpointError(f"{path}: expected safetensors, got a pickle or PyTorch file; give it the suffix .pt")
+
+
+def _read_safetensors(path: Path) -> dict[str, Tensor]:
+    _check_safetensors(path)
+    try:
+        tensors: dict[str, Tensor] = load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise _damaged(path, "safetensors", error) from error
+    return tensors
+
+
+def _read_torch(path: Path) -> object:
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise CheckpointError(
+            f"{path}: expected a PyTorch file of tensors and plain values, got another format or objects that only "
+            "unsafe unpickling would load"
+        ) from error
+    except Exception as error:  # a damaged file may raise anything on its way through the unpickler
+        raise _damaged(path, "a PyTorch weights file", error) from error
+
+
+def _damaged(path: Path, expected: str, error: BaseException) -> CheckpointError:
+    reason = str(error).strip().partition("\n")[0] or type(error).__name__
+    return CheckpointError(f"{path}: expected {expected}, got a damaged or truncated file or another format: {reason}")
+
+
+def _tensors(path: Path, content: object) -> dict[str, Tensor]:
+    while isinstance(content, Mapping):
+        inner = next((content[key] for key in NESTED if isinstance(content.get(key), Mapping)), None)
+        if inner is None:
+            break
+        content = inner
+    if not isinstance(content, Mapping) or not content:
+        raise CheckpointError(f"{path}: expected named tensors, got {_kind(content)}")
+    state: dict[str, Tensor] = {}
+    for name, value in content.items():
+        if not isinstance(name, str) or not isinstance(value, Tensor):
+            raise CheckpointError(f"{path}: expected named tensors, got {_kind(value)} under {name!r}")
+        state[name] = value
+    return state
+
+
+def _check_finite(path: Path, state: Mapping[str, Tensor]) -> None:
+    for name, tensor in state.items():
+        bad = int((~torch.isfinite(tensor)).sum()) if tensor.is_floating_point() else 0
+        if bad:
+            raise CheckpointError(f"{path}: {bad} of {tensor.numel()} values of '{name}' are not finite")
+
+
+def _unwrapped(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    for prefix in PREFIXES:
+        if all(name.startswith(prefix) for name in state):
+            return _unwrapped({name.removeprefix(prefix): tensor for name, tensor in state.items()})
+    return state
+
+
+def _differences(wanted: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> list[str]:
+    shapes = [
+        f"{name} expects {tuple(tensor.shape)}, got {tuple(state[name].shape)}"
+        for name, tensor in wanted.items()
+        if name in state and tensor.shape != state[name].shape
+    ]
+    found = {
+        "missing": [name for name in wanted if name not in state],
+        "unexpected": [name for name in state if name not in wanted],
+        "of another shape": shapes,
+    }
+    return [f"{len(names)} {what} ({_first(names)})" for what, names in found.items() if names]
+
+
+def _first(names: Iterable[str], count: int = 3) -> str:
+    names = list(names)
+    return ", ".join(names[:count]) + (", ..." if len(names) > count else "")
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, Mapping) and not value:
+        return "an empty mapping"
+    return f"a {type(value).__name__}"

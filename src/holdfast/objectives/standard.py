@@ -1,0 +1,41 @@
+"""Plain training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from holdfast.losses import cross_entropy
+from holdfast.rng import Streams
+from holdfast.types import Classifier, Terms
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standard:
+    r"""Cross entropy of the clean images.
+
+    .. math:: \frac1N \sum_i -\sum_k q_{ik} \log p_k(x_i), \quad q_{ik} = (1 - s)\,[k = y_i] + s / K
+
+    Args:
+        label_smoothing: :math:`s`, the share of the label spread evenly over all classes.
+
+    Reference:
+        Szegedy et al., Rethinking the Inception Architecture for Computer Vision, CVPR 2016, section 7 (smoothing).
+    """
+
+    label_smoothing: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.label_smoothing < 1:
+            raise ValueError(f"label_smoothing must lie in [0, 1), got {self.label_smoothing}")
+
+    def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
+        """Terms of a batch; `rng` is not used."""
+        return Terms(F.cross_entropy(model(x), y, label_smoothing=self.label_smoothing))
+
+
+def mean_cross_entropy(model: Classifier, x: Tensor, y: Tensor) -> Tensor:
+    """The scalar that most objectives are built of."""
+    return cross_entropy(model(x), y).mean()

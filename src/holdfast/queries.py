@@ -1,0 +1,53 @@
+"""Counting how often a model is asked about each example, by wrapping it and leaving the methods alone."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from holdfast.types import Classifier
+
+
+@runtime_checkable
+class Narrowable(Protocol):
+    """A classifier that keeps something per example and can be told which examples a batch holds."""
+
+    def narrow(self, selection: Tensor) -> Classifier:
+        """The same classifier for a selection of the batch, by mask or indices."""
+        ...
+
+
+def narrow(model: Classifier, selection: Tensor) -> Classifier:
+    """The model for a part of the batch, to be called whenever examples leave it; plain models do not care."""
+    return model.narrow(selection) if isinstance(model, Narrowable) else model
+
+
+class Counted:
+    """A classifier that counts forward passes per example in `counts`, (N,) int64.
+
+    Args:
+        model: the classifier asked.
+        counts: where to count, shared with the narrowed copies.
+        rows: which entry of `counts` each row of a batch belongs to; None means row i is entry i.
+    """
+
+    def __init__(self, model: Classifier, counts: Tensor, rows: Tensor | None = None) -> None:
+        self._model = model
+        self.counts = counts
+        self._rows = torch.arange(len(counts), device=counts.device) if rows is None else rows
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Logits; a batch whose length is a multiple of the examples' asks about each as often."""
+        if len(x) % len(self._rows):
+            raise ValueError(f"{len(x)} rows asked about {len(self._rows)} examples: call narrow() when some leave")
+        self.counts.index_add_(0, self._rows, torch.full_like(self._rows, len(x) // len(self._rows)))
+        return self._model(x)
+
+    def narrow(self, selection: Tensor) -> Counted:
+        """Count only for the selected examples from now on."""
+        return Counted(self._model, self.counts, self._rows[selection.to(self._rows.device)])
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)

@@ -1,0 +1,22 @@
+"""Recipes: YAML files that say everything about a run, read strictly into the methods' own dataclasses."""
+
+from holdfast.recipe.load import load_recipes, parse_recipes
+from holdfast.recipe.plain import describe, plain, to_yaml
+from holdfast.recipe.schema import DataRecipe, EvaluateRecipe, FabricRecipe, Recipe, Selection, TrainRecipe
+from holdfast.recipe.strict import json_schema, parse
+
+__all__ = [
+    "DataRecipe",
+    "EvaluateRecipe",
+    "FabricRecipe",
+    "Recipe",
+    "Selection",
+    "TrainRecipe",
+    "describe",
+    "json_schema",
+    "load_recipes",
+    "parse",
+    "parse_recipes",
+    "plain",
+    "to_yaml",
+]

@@ -1,0 +1,228 @@
+"""Recipe files: YAML with places for error messages, overrides, variants, seeds and sweeps."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import typing
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from holdfast.errors import RecipeError, unknown
+from holdfast.recipe.schema import FAMILIES, Recipe
+from holdfast.recipe.strict import json_schema, parse
+
+Path_ = tuple[str, ...]
+EXTRA = ("variants", "seeds")
+
+
+def load_recipes(path: Path, overrides: Sequence[str] = ()) -> list[Recipe]:
+    """All runs of a recipe file.
+
+    Args:
+        path: the file.
+        overrides: such as `train.epochs=5`, applied before anything is read.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not a text file"
+        raise RecipeError(f"{path}: expected a recipe in YAML; {reason}") from None
+    return parse_recipes(text, overrides, file=path)
+
+
+def parse_recipes(text: str, overrides: Sequence[str] = (), *, file: Path = Path("recipe")) -> list[Recipe]:
+    """All runs that a recipe's text describes: every variant under every seed."""
+    said, lines = _read_yaml(text, file)
+    if not isinstance(said, dict):
+        raise RecipeError(f"{file}: expected a mapping with name, data, model, ...; got {type(said).__name__}")
+    for override in overrides:
+        _override(said, override)
+    said.setdefault("name", file.stem)
+    variants, seeds = said.pop("variants", None) or {"": {}}, said.pop("seeds", None)
+    if not isinstance(variants, dict):
+        raise RecipeError(f"{file}: variants: expected names with what they change; got {type(variants).__name__}")
+    if seeds is None:
+        seeds = [said.get("seed", 0)]
+    if not isinstance(seeds, list) or not seeds or not all(type(seed) is int for seed in seeds):
+        raise RecipeError(f"{file}: seeds: expected a list of whole numbers; got {seeds!r}")
+    _known_keys(said, file)
+    runs: list[Recipe] = []
+    for variant, changes in variants.items():
+        if not isinstance(changes or {}, dict):
+            raise RecipeError(f"{file}: variants.{variant}: expected a mapping; got {type(changes).__name__}")
+        one = _merged(said, changes or {}, Recipe)
+        where = _places(file, lines, str(variant), changes or {})
+        for seed in seeds:
+            name = "/".join(filter(None, [str(said["name"]), str(variant), f"seed-{seed}"]))
+            runs.append(parse(Recipe, _prepared({**one, "name": name, "seed": seed}), where=where))
+    return runs
+
+
+def file_schema() -> dict[str, Any]:
+    """JSON Schema of a recipe file: a run, with variants and seeds."""
+    schema = json_schema(Recipe)
+    (body,) = [part for part in schema.get("anyOf", [schema]) if "properties" in part or "$ref" in part]
+    run = schema["$defs"][body["$ref"].rsplit("/", 1)[-1]] if "$ref" in body else body
+    variant = {"type": ["object", "null"], "description": "fields of the recipe that this variant changes"}
+    run["properties"]["variants"] = {"type": "object", "additionalProperties": variant}
+    run["properties"]["seeds"] = {"type": "array", "items": {"type": "integer"}, "minItems": 1}
+    run["required"] = ["data", "model"]
+    whole = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "holdfast recipe", **run}
+    return {**whole, "$defs": schema["$defs"]}
+
+
+def _known_keys(said: dict[str, Any], file: Path) -> None:
+    known = [f.name for f in fields(Recipe)]
+    for key in said:
+        if key not in known:
+            raise RecipeError(f"{file}: {unknown(key, [*known, *EXTRA])}")
+
+
+def _prepared(said: dict[str, Any]) -> dict[str, Any]:
+    """Checks that stand for several, written out."""
+    if isinstance(said.get("checks"), list):
+        said["checks"] = [one for check in said["checks"] for one in _each(check)]
+    return said
+
+
+def _each(check: Any) -> Iterator[Any]:
+    """A check with `{each: [a, b]}` in it, once for every combination of the values."""
+    sweeps = list(_sweeps(check, ()))
+    for values in itertools.product(*[values for _, values in sweeps]):
+        one = copy.deepcopy(check)
+        for (path, _), value in zip(sweeps, values, strict=True):
+            holder = one
+            for key in path[:-1]:
+                holder = holder[key]
+            holder[path[-1]] = value
+        yield one
+
+
+def _sweeps(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], list[Any]]]:
+    if isinstance(value, dict) and set(value) == {"each"} and isinstance(value["each"], list) and path:
+        yield path, value["each"]
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _sweeps(inner, (*path, key))
+
+
+def _merged(base: Any, over: Any, kind: Any) -> Any:
+    """`over` on top of `base`: groups are merged field by field, choices and values are replaced."""
+    if not (isinstance(base, dict) and isinstance(over, dict) and is_dataclass(kind)):
+        return over
+    hints = typing.get_type_hints(kind)
+    merged = dict(base)
+    for key, value in over.items():
+        merged[key] = _merged(base[key], value, hints.get(key)) if key in base else value
+    return merged
+
+
+def _override(said: dict[str, Any], text: str) -> None:
+    """Apply `path.to.key=value`; a step to another name of a choice replaces the one there."""
+    path, separator, value = text.partition("=")
+    keys = path.strip().split(".")
+    if not separator or not all(keys):
+        raise RecipeError(f"--set: expected something like train.epochs=5; got {text!r}")
+    try:
+        read = yaml.safe_load(value)
+    except yaml.YAMLError:
+        raise RecipeError(f"--set {path}: expected a YAML value; got {value!r}") from None
+    holder: Any = said
+    kind: Any = Recipe
+    for number, key in enumerate(keys):
+        place = f"--set {'.'.join(keys[: number + 1])}"
+        last = number == len(keys) - 1
+        if isinstance(holder, list):
+            step: Any = _position(key, len(holder), place)
+            kind = typing.get_args(kind)[0] if typing.get_args(kind) else None
+        else:
+            step, kind = key, _below(holder, key, kind)
+        if last:
+            holder[step] = read
+        else:
+            held = holder[step] if isinstance(holder, list) else holder.get(step)
+            holder[step] = held if isinstance(held, list) else _opened(held, kind)
+            holder = holder[step]
+
+
+def _below(holder: dict[str, Any], key: str, kind: Any) -> Any:
+    """The type of what stands under a key; a new name of a choice first clears the old one."""
+    if kind in FAMILIES:
+        if key not in holder:
+            holder.clear()
+        entry = FAMILIES[kind].get(key)
+        return entry if isinstance(entry, type) else type(entry)
+    return typing.get_type_hints(kind).get(key) if is_dataclass(kind) else None
+
+
+def _opened(value: Any, kind: Any) -> dict[str, Any]:
+    """A value as a mapping, its shorthand written out."""
+    if isinstance(value, dict):
+        return value
+    if value is None:
+        return {}
+    return {value: {}} if kind in FAMILIES or not is_dataclass(kind) else {fields(kind)[0].name: value}
+
+
+def _position(key: str, length: int, place: str) -> int:
+    if not key.isdigit() or int(key) >= length:
+        raise RecipeError(f"{place}: expected a position below {length} in a list; got {key!r}")
+    return int(key)
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe YAML in which a key said twice is an error."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        """Refuse a key that is there already."""
+        seen = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node)
+            if isinstance(key, str) and key in seen:
+                mark = key_node.start_mark
+                raise yaml.constructor.ConstructorError(None, None, f"'{key}' is said twice", mark)
+            seen.add(key if isinstance(key, str) else id(key_node))
+        return super().construct_mapping(node, deep)
+
+
+def _read_yaml(text: str, file: Path) -> tuple[Any, dict[Path_, int]]:
+    """The file's values, and the line of every key."""
+    loader = _Loader(text)
+    try:
+        node = loader.get_single_node()
+        value = None if node is None else loader.construct_document(node)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark else ""
+        raise RecipeError(f"{file}{line}: expected YAML; {getattr(error, 'problem', None) or error}") from None
+    finally:
+        loader.dispose()
+    return value, dict(_lines(node, ()))
+
+
+def _lines(node: Any, path: Path_) -> Iterator[tuple[Path_, int]]:
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            yield (*path, str(key.value)), key.start_mark.line + 1
+            yield from _lines(value, (*path, str(key.value)))
+    elif isinstance(node, yaml.SequenceNode):
+        for number, value in enumerate(node.value):
+            yield (*path, str(number)), value.start_mark.line + 1
+            yield from _lines(value, (*path, str(number)))
+
+
+def _places(file: Path, lines: dict[Path_, int], variant: str, changes: dict[str, Any]) -> Callable[[Path_], str]:
+    """Names the place of a path: file, line where the nearest key stands, and the path itself."""
+
+    def place(path: Path_) -> str:
+        changed = bool(path) and path[0] in changes
+        full = ("variants", variant, *path) if changed else path
+        line = next((lines[full[:n]] for n in range(len(full), 0, -1) if full[:n] in lines), None)
+        return f"{file}{f':{line}' if line else ''}: {'.'.join(full)}"
+
+    return place

@@ -1,0 +1,96 @@
+"""Dataclasses back to plain values: names and fields that `parse` reads as the same object."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from holdfast.errors import RecipeError
+from holdfast.recipe.schema import FAMILIES
+
+
+def plain(value: Any, kind: Any) -> Any:
+    """What a recipe would say for `value` in a field of type `kind`, all fields written out."""
+    if value is None:
+        return None
+    if kind in FAMILIES:
+        return _named(value, FAMILIES[kind])
+    arguments = [a for a in typing.get_args(kind) if a is not type(None)]
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        return plain(value, arguments[0])
+    if typing.get_origin(kind) is tuple:
+        kinds = [arguments[0]] * len(value) if arguments[-1] is Ellipsis else arguments
+        return [plain(item, inner) for item, inner in zip(value, kinds, strict=True)]
+    if dataclasses.is_dataclass(value):
+        return _fields(value)
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def to_yaml(value: Any, kind: Any) -> str:
+    """The recipe as a file."""
+    return yaml.safe_dump(plain(value, kind), sort_keys=False, allow_unicode=True, width=120)
+
+
+def describe(check: Any, kind: Any) -> tuple[str, str, str]:
+    """Method name, a readable label, and all fields as JSON; also for methods that no family knows.
+
+    The label has what differs from the method's defaults, such as `pgd linf eps=8/255 steps=20`.
+    """
+    try:
+        said = plain(check, kind)
+    except RecipeError:
+        said = {type(check).__name__: _fields(check) if dataclasses.is_dataclass(check) else {"repr": repr(check)}}
+    ((method, fields),) = said.items() if isinstance(said, dict) else ((said, {}),)
+    params = json.dumps(fields, sort_keys=True, default=str)
+    return method, " ".join([method, *_remarkable(check)]), params
+
+
+def _remarkable(value: Any) -> list[str]:
+    """Fields of a method that are not at their default, methods among them spelled out."""
+    words = []
+    for f in dataclasses.fields(value) if dataclasses.is_dataclass(value) else ():
+        item = getattr(value, f.name)
+        if f.default is not dataclasses.MISSING and item == f.default:
+            continue
+        if dataclasses.is_dataclass(item) and not isinstance(item, type):
+            words += [type(item).__name__.lower(), *_remarkable(item)]
+        elif item is not None:
+            words.append(f"{f.name}={_short(item)}")
+    return words
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, float):
+        levels = value * 255
+        whole = value != round(value, 3) and abs(levels - round(levels)) < 1e-9 and levels >= 0.5
+        return f"{round(levels)}/255" if whole else f"{value:g}"
+    return str(getattr(value, "__name__", value))
+
+
+def _named(value: Any, family: Mapping[str, Any]) -> Any:
+    """`name` for functions, `{name: fields}` for methods; of several names the one that changes least."""
+    fitting: list[tuple[int, str]] = []
+    for name, entry in family.items():
+        if entry is value and not isinstance(entry, type) and not dataclasses.is_dataclass(entry):
+            return name
+        if type(value) is (entry if isinstance(entry, type) else type(entry)):
+            fitting.append((0 if isinstance(entry, type) else _differences(value, entry), name))
+    if not fitting:
+        known = ", ".join(sorted(family))
+        raise RecipeError(f"{value!r} has no name that a recipe could say; known: {known}")
+    return {min(fitting)[1]: _fields(value)}
+
+
+def _differences(value: Any, entry: Any) -> int:
+    return sum(getattr(value, f.name) != getattr(entry, f.name) for f in dataclasses.fields(value))
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    hints = typing.get_type_hints(type(value))
+    return {f.name: plain(getattr(value, f.name), hints[f.name]) for f in dataclasses.fields(value) if f.init}

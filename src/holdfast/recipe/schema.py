@@ -1,0 +1,194 @@
+"""What a recipe holds. Every field is a field of a method, or one of these few groups."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from holdfast.attacks import ATTACKS
+from holdfast.augment import AUGMENTATIONS
+from holdfast.checks import CHECKS, Check
+from holdfast.corruptions import Clean
+from holdfast.data import DATASETS, Source
+from holdfast.losses import LOSSES
+from holdfast.models import MODELS, Architecture
+from holdfast.objectives import OBJECTIVES, Standard
+from holdfast.optim import OPTIMIZERS, SCHEDULES, SGD, Cosine, Optimizer, Schedule
+from holdfast.threat import THREATS
+from holdfast.types import Attack, Augmentation, Loss, Objective, Threat
+
+FAMILIES: dict[Any, Mapping[str, Any]] = {
+    Attack: ATTACKS,
+    Architecture: MODELS,
+    Augmentation: AUGMENTATIONS,
+    Check: CHECKS,
+    Loss: LOSSES,
+    Objective: OBJECTIVES,
+    Optimizer: OPTIMIZERS,
+    Schedule: SCHEDULES,
+    Source: DATASETS,
+    Threat: THREATS,
+}
+"""Where a field of each type finds its names: classes, ready-made instances to change, or plain functions."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataRecipe:
+    """Which images.
+
+    Args:
+        source: a data set by name, or a path with its reader.
+        validation: share of the training images held out, stratified by class, for model selection.
+        subset: train on this many images, balanced over the classes.
+        test_subset: test on this many images, balanced over the classes.
+        augment: random changes of training images, in this order.
+    """
+
+    source: Source
+    validation: float = 0.0
+    subset: int | None = None
+    test_subset: int | None = None
+    augment: tuple[Augmentation, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.validation < 1:
+            raise ValueError(f"validation must lie in [0, 1), got {self.validation}")
+        _at_least(1, subset=self.subset, test_subset=self.test_subset)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """Which weights are the best, judged on the validation images, never on the test images.
+
+    Args:
+        metric: what to compare.
+        attack: for robust_accuracy: an example counts if it is right at the point this attack finds.
+        every: epochs between two judgements.
+        patience: stop after so many judgements without a better one.
+    """
+
+    metric: Literal["accuracy", "loss", "robust_accuracy"] = "accuracy"
+    attack: Attack | None = None
+    every: int = 1
+    patience: int | None = None
+
+    def __post_init__(self) -> None:
+        _at_least(1, every=self.every, patience=self.patience)
+        if self.metric == "robust_accuracy" and self.attack is None:
+            raise ValueError("metric robust_accuracy needs an attack")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FabricRecipe:
+    """Where and how training runs: arguments of Lightning Fabric.
+
+    Args:
+        accelerator: cpu, cuda, mps or auto.
+        devices: how many.
+        precision: such as 32-true, bf16-mixed, 16-mixed, 64-true.
+        strategy: auto, ddp, ...
+    """
+
+    accelerator: str = "auto"
+    devices: int = 1
+    precision: str = "32-true"
+    strategy: str = "auto"
+
+    def __post_init__(self) -> None:
+        _at_least(1, devices=self.devices)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainRecipe:
+    """How to train.
+
+    Args:
+        objective: what to minimise.
+        epochs: passes over the training images.
+        batch_size: images per step, over all devices.
+        optimizer: how to step.
+        schedule: how the learning rate changes.
+        warmup: epochs of linear rise before.
+        clip: largest norm of the gradient.
+        ema: decay of a running mean of the weights; the mean is what is judged and saved.
+        selection: which weights are best.
+        fabric: device, precision and strategy.
+    """
+
+    objective: Objective = field(default_factory=Standard)
+    epochs: int = 20
+    batch_size: int = 128
+    optimizer: Optimizer = field(default_factory=SGD)
+    schedule: Schedule = field(default_factory=Cosine)
+    warmup: float = 0.0
+    clip: float | None = None
+    ema: float | None = None
+    selection: Selection = field(default_factory=Selection)
+    fabric: FabricRecipe = field(default_factory=FabricRecipe)
+
+    def __post_init__(self) -> None:
+        _at_least(1, epochs=self.epochs, batch_size=self.batch_size)
+        _at_least(0, warmup=self.warmup)
+        if self.clip is not None and not self.clip > 0:
+            raise ValueError(f"clip must be positive, got {self.clip}")
+        if self.ema is not None and not 0 < self.ema < 1:
+            raise ValueError(f"ema must lie between 0 and 1, got {self.ema}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateRecipe:
+    """How checks run; none of it changes what they find beyond rounding.
+
+    Args:
+        block: example indices are cut into blocks of this many, the unit of resume.
+        batch_size: images per forward pass.
+        gallery: how many perturbed images to keep for the report.
+    """
+
+    block: int = 256
+    batch_size: int = 256
+    gallery: int = 8
+
+    def __post_init__(self) -> None:
+        _at_least(1, block=self.block, batch_size=self.batch_size)
+        _at_least(0, gallery=self.gallery)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """One run: data, model, training and checks under one seed.
+
+    Args:
+        name: of the run, with its variant and seed; also its directory.
+        seed: of everything random.
+        data: which images.
+        model: which network.
+        train: how to train it.
+        checks: what to try on it.
+        evaluate: how the checks run.
+    """
+
+    name: str
+    seed: int = 0
+    data: DataRecipe
+    model: Architecture
+    train: TrainRecipe = field(default_factory=TrainRecipe)
+    checks: tuple[Check, ...] = (Clean(),)
+    evaluate: EvaluateRecipe = field(default_factory=EvaluateRecipe)
+
+    def __post_init__(self) -> None:
+        parts = self.name.split("/")
+        if not all(re.fullmatch(r"\w[\w.=+ -]*", part) for part in parts):
+            raise ValueError(f"name: letters, digits and . = + - _ with / between parts expected, got {self.name!r}")
+        if self.train.selection.metric == "robust_accuracy" and not self.data.validation:
+            raise ValueError("selection by robust_accuracy needs data.validation > 0")
+        if not self.checks:
+            raise ValueError("checks: at least one expected")
+
+
+def _at_least(low: int, **values: float | None) -> None:
+    for name, value in values.items():
+        if value is not None and not value >= low:
+            raise ValueError(f"{name} must be at least {low}, got {value}")

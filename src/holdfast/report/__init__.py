@@ -1,0 +1,37 @@
+"""The report: run directories in, one self-contained HTML file out. Reads results, never a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from holdfast.errors import LedgerError
+from holdfast.report.page import render
+from holdfast.report.runs import RunData, read_run, read_runs
+from holdfast.results import write_atomically
+
+__all__ = ["RunData", "read_run", "read_runs", "render", "write_report"]
+
+
+def write_report(runs: Sequence[Path], out: Path, *, title: str | None = None) -> Path:
+    """Write one HTML page on one run, or on several side by side; the first is the one others are compared with.
+
+    The file needs no network, holds no date of its own, and is equal to the bit for equal input.
+
+    Args:
+        runs: run directories, each with `run.json` and `ledger/`.
+        out: the file to write.
+        title: heading of the page; made from the names of the runs when None.
+
+    Returns:
+        `out`.
+
+    Raises:
+        LedgerError: a run directory is missing, incomplete or damaged.
+    """
+    if out.is_dir():
+        raise LedgerError(f"{out}: expected the name of a file to write the report to, found a directory")
+    # Names may hold lone surrogates, legal in JSON and not in UTF-8.
+    page = render(read_runs(runs), title=title).encode("utf-8", "replace")
+    write_atomically(out, lambda path: path.write_bytes(page))
+    return out

@@ -1,0 +1,93 @@
+"""The checks of a ledger: their order on the page, and the budget that each allows."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from holdfast.errors import LedgerError
+from holdfast.report.numbers import finite
+
+SIGMA = "sigma"
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How far a check goes: a size on an axis.
+
+    Args:
+        axis: "sigma" for Gaussian noise, otherwise the name of a norm.
+        size: standard deviation, or eps in that norm.
+    """
+
+    axis: str
+    size: float
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check as the ledger names it.
+
+    Args:
+        name: readable and unique within a run.
+        method: name of the method.
+        params: all its fields.
+    """
+
+    name: str
+    method: str
+    params: Mapping[str, Any]
+
+    @property
+    def clean(self) -> bool:
+        """Whether the images are left as they are."""
+        return self.method == "clean"
+
+    @property
+    def budget(self) -> Budget | None:
+        """Where the check stands on an axis; None for methods without one."""
+        axis, size = _axis_and_size(self.method, self.params)
+        return None if size is None else Budget(axis, size)
+
+
+def checks_of(rows: pl.DataFrame) -> tuple[Check, ...]:
+    """The checks of some rows: clean first, then by method and from weak to strong."""
+    names = rows.select("check", "method", "params").unique("check", maintain_order=True)
+    return tuple(sorted((Check(n, m, _parsed(n, p)) for n, m, p in names.iter_rows()), key=_order))
+
+
+def _order(check: Check) -> tuple[bool, str, str, float, str]:
+    budget = check.budget or Budget("", 0.0)
+    return not check.clean, check.method, budget.axis, budget.size, check.name
+
+
+def _parsed(name: str, params: str | None) -> Mapping[str, Any]:
+    try:
+        value = json.loads(params or "{}")
+    except json.JSONDecodeError as error:
+        raise LedgerError(f"check '{name}': expected its params as JSON ({error})") from error
+    return value if isinstance(value, dict) else {}
+
+
+def _axis_and_size(method: str, params: Mapping[str, Any]) -> tuple[str, float | None]:
+    if method == "gaussian_noise":
+        return SIGMA, _deviation(params)
+    if method == "uniform_noise":  # random, in the same cube that an attack in linf searches
+        return "linf", finite(params.get("eps"))
+    threat = params.get("threat")
+    if isinstance(threat, dict) and len(threat) == 1:
+        ((norm, fields),) = threat.items()
+        return norm, finite(fields.get("eps")) if isinstance(fields, dict) else None
+    return "", None
+
+
+def _deviation(params: Mapping[str, Any]) -> float | None:
+    variance = finite(params.get("variance"))
+    if variance is not None and variance >= 0:
+        return math.sqrt(variance)
+    return finite(params.get("sigma"))

@@ -1,0 +1,128 @@
+"""Class by class: accuracy in each check, and what is taken for what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from holdfast.report.checks import Check
+from holdfast.report.numbers import count, several
+from holdfast.report.runs import RunData
+from holdfast.report.tables import NOT_RUN, Cell, Table
+from holdfast.results import accuracies, confusion, per_class
+
+LIMIT = 40  # classes in a table; more are not read by anyone
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A confusion matrix.
+
+    Args:
+        title: run, weights and check.
+        sentence: the most frequent mistakes in words.
+        table: the matrix, or None when there are too many classes.
+    """
+
+    title: str
+    sentence: str
+    table: Table | None
+
+
+@dataclass(frozen=True)
+class ClassTable:
+    """Accuracy of every class.
+
+    Args:
+        sentence: how sure it is, and what is left out.
+        table: checks in rows, classes in columns.
+    """
+
+    sentence: str
+    table: Table
+
+
+def class_table(run: RunData) -> ClassTable:
+    """Accuracy of every class in every check of a run's main weights."""
+    frame = per_class(run.main_rows)
+    found = {(row["check"], row["label"]): row for row in frame.iter_rows(named=True)}
+    shown = _weakest(frame)
+    rows = []
+    for check in run.main_checks:
+        here = [found.get((check.name, label)) for label in shown]
+        rows.append((check.name, [Cell(NOT_RUN) if r is None else _accuracy(r["accuracy"]) for r in here]))
+    caption = f"{run.label}, {run.weights[0]} weights: percent right of each class. The stronger the colour, the more is lost."
+    table = Table(caption, "Check", [run.class_name(label) for label in shown], rows)
+    return ClassTable(_caution(frame, len(shown)), table)
+
+
+def strongest(run: RunData) -> Check | None:
+    """The check, other than clean, with the lowest accuracy; None when there is no other."""
+    found = {row["check"]: row["accuracy"] for row in accuracies(run.main_rows).iter_rows(named=True)}
+    return min((check for check in run.main_checks if not check.clean), key=lambda c: found[c.name], default=None)
+
+
+def panels(runs: Sequence[RunData]) -> tuple[Panel, ...]:
+    """Confusion matrices of every run: clean and the strongest check."""
+    chosen = []
+    for run in runs:
+        clean = next((check for check in run.main_checks if check.clean), None)
+        chosen += [_panel(run, check) for check in (clean, strongest(run)) if check]
+    return tuple(chosen)
+
+
+def _panel(run: RunData, check: Check) -> Panel:
+    rows = run.main_rows.filter(pl.col("check") == check.name)
+    matrix = confusion(rows, run.classes)
+    title = f"{run.label}, {run.weights[0]} weights: {check.name}"
+    table = _matrix(run, title, matrix, rows) if run.classes <= LIMIT else None
+    return Panel(title, _mistakes(run, matrix), table)
+
+
+def _matrix(run: RunData, title: str, matrix: list[list[int]], rows: pl.DataFrame) -> Table:
+    totals = dict(rows.group_by("label").len().iter_rows())
+    none = [totals.get(label, 0) - sum(line) for label, line in enumerate(matrix)]
+    names = [run.class_name(index) for index in range(run.classes)]
+    lines = []
+    for label, line in enumerate(matrix):
+        total = max(totals.get(label, 0), 1)
+        cells = [_tally(n, total, good=label == column) for column, n in enumerate(line)]
+        lines.append((names[label], [*cells, *([_tally(none[label], total)] if any(none) else [])]))
+    caption = f"{title}. Rows are the true class, columns the predicted one; counts of examples."
+    return Table(caption, "True class", [*names, *(["no answer"] if any(none) else [])], lines)
+
+
+def _mistakes(run: RunData, matrix: list[list[int]]) -> str:
+    wrong = [(n, a, b) for a, line in enumerate(matrix) for b, n in enumerate(line) if n and a != b]
+    if not wrong:
+        return "No class is taken for another."
+    top = sorted(wrong, key=lambda mistake: (-mistake[0], *mistake[1:]))[:5]
+    parts = [f"{run.class_name(a)} taken for {run.class_name(b)} ({count(n)}×)" for n, a, b in top]
+    return "Most frequent mistakes: " + ", ".join(parts) + "."
+
+
+def _weakest(frame: pl.DataFrame) -> list[int]:
+    """Labels to show in order: all, or the weakest on average when there are too many."""
+    means = frame.group_by("label").agg(pl.col("accuracy").mean()).sort("accuracy", "label")
+    return sorted(means["label"].head(LIMIT).to_list())
+
+
+def _caution(frame: pl.DataFrame, shown: int) -> str:
+    widest = frame.select(((pl.col("high") - pl.col("low")) / 2).max()).item()
+    present = frame["label"].n_unique()
+    left_out = f" Of {count(present)} classes, the {shown} weakest on average are shown." if present > shown else ""
+    least = several(frame.select(pl.col("examples").min()).item(), "example")
+    return (
+        f"The smallest class has {least} in a check; "
+        f"the widest 95 % interval reaches {100 * widest:.0f} points to either side.{left_out}"
+    )
+
+
+def _accuracy(share: float) -> Cell:
+    return Cell(f"{100 * share:.0f}", heat=1 - share)
+
+
+def _tally(number: int, total: int, *, good: bool = False) -> Cell:
+    return Cell(count(number), heat=number / total, good=good)

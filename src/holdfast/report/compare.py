@@ -1,0 +1,120 @@
+"""Runs against the first one, example by example."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from holdfast.report.numbers import count, p_value, points
+from holdfast.report.runs import RunData
+from holdfast.report.tables import EVERY, Cell, Table
+from holdfast.results import compared
+from holdfast.statistics import Paired
+
+LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One run against the first.
+
+    Args:
+        first: label of the first run.
+        second: label of the other.
+        pairs: checks that both have, each with its paired test (first against second).
+        adjusted: p-values after Holm's correction over these checks.
+        problem: why there is nothing to compare; empty when there is.
+    """
+
+    first: str
+    second: str
+    pairs: tuple[tuple[str, Paired], ...]
+    adjusted: tuple[float, ...]
+    problem: str = ""
+
+
+def holm(p_values: Sequence[float]) -> tuple[float, ...]:
+    """Holm's step-down correction: p-values that may be read together.
+
+    Reference:
+        Holm, A Simple Sequentially Rejective Multiple Test Procedure, Scandinavian Journal of Statistics 1979.
+    """
+    adjusted, largest = [0.0] * len(p_values), 0.0
+    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
+        adjusted[index] = largest
+    return tuple(adjusted)
+
+
+def comparison(first: RunData, second: RunData) -> Comparison:
+    """Compare the main weights of two runs on the examples both saw."""
+    problem = _problem(first, second)
+    if problem:
+        return Comparison(first.label, second.label, (), (), problem)
+    order = {check.name: place for place, check in enumerate(first.main_checks)}
+    shared = [name for name in order if name in {check.name for check in second.main_checks}]
+    rows = pl.concat([run.main_rows.filter(pl.col("check").is_in(shared)) for run in (first, second)])
+    pairs = sorted(compared(rows, first.label, second.label), key=lambda pair: order[pair[0]])
+    if len(shared) > 1:
+        pairs += compared(_jointly(rows, len(shared)), first.label, second.label)
+    problem = "" if pairs else f"{second.label} and {first.label} share no check with common examples."
+    adjusted = holm([paired.p_value for _, paired in pairs])
+    return Comparison(first.label, second.label, tuple(pairs), adjusted, problem)
+
+
+def comparison_table(result: Comparison) -> Table:
+    """One row per check: change, examples that changed sides, p-values and what they say."""
+    rows = []
+    for (check, paired), adjusted in zip(result.pairs, result.adjusted, strict=True):
+        numbers = (
+            count(paired.examples),
+            points(-paired.difference),
+            count(paired.only_first),
+            count(paired.only_second),
+            p_value(paired.p_value),
+            p_value(adjusted),
+        )
+        rows.append((check, [*(Cell(text) for text in numbers), Cell(_verdict(paired, adjusted), words=True)]))
+    return Table(
+        f"{result.second} against {result.first}: exact McNemar test on the same examples, "
+        f"Holm-corrected over these {len(rows)} tests.",
+        "Check",
+        (
+            "Examples",
+            "Change in points",
+            f"Only {result.first} right",
+            f"Only {result.second} right",
+            "p",
+            "p (Holm)",
+            "Verdict",
+        ),
+        rows,
+        total=bool(rows) and rows[-1][0] == EVERY,
+    )
+
+
+def _verdict(paired: Paired, adjusted: float) -> str:
+    if adjusted >= LEVEL:
+        return "no clear difference"
+    return "better" if paired.difference < 0 else "worse"
+
+
+def _jointly(rows: pl.DataFrame, checks: int) -> pl.DataFrame:
+    """Rows of one more check: an example holds when it holds in every check, where all were made."""
+    joint = rows.group_by("run", "example", maintain_order=True).agg(
+        seen=pl.col("check").n_unique(), correct=pl.col("correct").all()
+    )
+    return joint.filter(pl.col("seen") == checks).with_columns(check=pl.lit(EVERY))
+
+
+def _problem(first: RunData, second: RunData) -> str:
+    prints = [run.section("data").get("fingerprint") for run in (first, second)]
+    if all(prints) and prints[0] != prints[1]:
+        return f"{second.label} and {first.label} were checked on different data (fingerprints differ): not compared."
+    labels = [run.main_rows.select("example", "label").unique() for run in (first, second)]
+    joined = labels[0].join(labels[1], on="example", suffix="_second")
+    if joined.filter(pl.col("label") != pl.col("label_second")).height:
+        return f"{second.label} and {first.label} disagree on the true class of an example: not compared."
+    return ""

@@ -1,0 +1,156 @@
+"""The data of the charts: accuracy against a budget, and training."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.report.checks import SIGMA, Check
+from holdfast.report.numbers import finite, interval, short
+from holdfast.report.runs import RunData
+from holdfast.results import accuracies
+
+NORMS = {"linf": "ℓ∞", "l2": "ℓ2", "l1": "ℓ1"}
+AXES = (SIGMA, *NORMS)
+SIZES = {"threat", "step_size", "sigma", "variance", "eps"}  # fields that change along a line of a chart
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One line of a chart.
+
+    Args:
+        run: place of its run in the report.
+        kind: what is drawn, the same word in all runs.
+        x: positions.
+        y: values.
+        low: lower ends of the intervals, empty without.
+        high: upper ends.
+    """
+
+    run: int
+    kind: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The intervals in words, for the labels that appear under the pointer."""
+        return tuple(interval(low, high) for low, high in zip(self.low, self.high, strict=True))
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Lines over one axis.
+
+    Args:
+        title: heading.
+        x_title: what runs along the axis.
+        curves: the lines.
+        share: whether values are shares, drawn from 0 to 100 %.
+    """
+
+    title: str
+    x_title: str
+    curves: tuple[Curve, ...]
+    share: bool
+
+
+def budget_charts(runs: Sequence[RunData]) -> tuple[Chart, ...]:
+    """Accuracy against noise, and against eps of each norm; only those with data."""
+    found = {check.budget.axis for run in runs for check in run.main_checks if check.budget}
+    axes = sorted(found, key=lambda axis: (AXES.index(axis) if axis in AXES else len(AXES), axis))
+    return tuple(_budget_chart(runs, axis) for axis in axes)
+
+
+def training_charts(runs: Sequence[RunData]) -> tuple[Chart, ...]:
+    """Loss, accuracy and learning rate by epoch; only those with data."""
+    charts = (
+        Chart(
+            "Loss",
+            "epoch",
+            _traces(runs, {"training": _at("train", "total"), "validation": _at("validation", "loss")}),
+            False,
+        ),
+        Chart(
+            "Accuracy",
+            "epoch",
+            _traces(
+                runs,
+                {
+                    "training": _at("train", "accuracy"),
+                    "validation": _at("validation", "accuracy"),
+                    "validation, attacked": _at("validation", "robust_accuracy"),
+                },
+            ),
+            True,
+        ),
+        Chart("Learning rate", "epoch", _traces(runs, {"learning rate": lambda epoch: epoch.get("lr")}), False),
+    )
+    return tuple(chart for chart in charts if chart.curves)
+
+
+def _budget_chart(runs: Sequence[RunData], axis: str) -> Chart:
+    checks = [[check for check in run.main_checks if check.budget and check.budget.axis == axis] for run in runs]
+    kinds = _kinds([check for some in checks for check in some])
+    curves = []
+    for place, run in enumerate(runs):
+        names = dict.fromkeys(kinds[check.name] for check in checks[place])
+        curves += [_curve(place, run, k, [c for c in checks[place] if kinds[c.name] == k]) for k in names]
+    if axis == SIGMA:
+        return Chart("Gaussian noise", "standard deviation σ of the noise", tuple(curves), True)
+    norm = NORMS.get(axis, axis)
+    return Chart(f"Changes bounded in {norm}", f"largest change ε in {norm}", tuple(curves), True)
+
+
+def _curve(place: int, run: RunData, kind: str, checks: Sequence[Check]) -> Curve:
+    """The line through checks of one kind, from the clean accuracy at 0."""
+    found = {row["check"]: row for row in accuracies(run.main_rows).iter_rows(named=True)}
+    spots = sorted((check.budget.size, check.name) for check in checks if check.budget)
+    clean = next((check.name for check in run.main_checks if check.clean), None)
+    if clean is not None and spots[0][0] > 0:
+        spots.insert(0, (0.0, clean))
+    rows = [found[name] for _, name in spots]
+    y, low, high = (tuple(row[key] for row in rows) for key in ("accuracy", "low", "high"))
+    return Curve(place, kind, tuple(size for size, _ in spots), y, low, high)
+
+
+def _kinds(checks: Sequence[Check]) -> dict[str, str]:
+    """The kind of each check by name: its method, with the fields that tell variants of a method apart."""
+    kinds = {}
+    for check in checks:
+        others = [_rest(other) for other in checks if other.method == check.method]
+        mine = _rest(check)
+        fields = [key for key in mine if any(other.get(key) != mine[key] for other in others)]
+        kinds[check.name] = " ".join([check.method.replace("_", " "), *(f"{key}={mine[key]}" for key in fields)])
+    return kinds
+
+
+def _rest(check: Check) -> dict[str, str]:
+    rest = {key: value for key, value in check.params.items() if key not in SIZES}
+    return {key: value if isinstance(value, str) else _compact(value) for key, value in sorted(rest.items())}
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, sort_keys=True) if isinstance(value, dict | list) else short(value)
+
+
+def _at(part: str, key: str) -> Callable[[Mapping[str, Any]], object]:
+    return lambda epoch: (epoch.get(part) or {}).get(key)
+
+
+def _traces(
+    runs: Sequence[RunData], quantities: Mapping[str, Callable[[Mapping[str, Any]], object]]
+) -> tuple[Curve, ...]:
+    curves = []
+    for place, run in enumerate(runs):
+        for kind, read in quantities.items():
+            spots = [(finite(epoch.get("epoch")), finite(read(epoch))) for epoch in run.epochs]
+            known = [(x, y) for x, y in spots if x is not None and y is not None]
+            if known:
+                curves.append(Curve(place, kind, tuple(x for x, _ in known), tuple(y for _, y in known)))
+    return tuple(curves)

@@ -1,0 +1,110 @@
+"""Images before and after a check, as PNG inside the page."""
+
+from __future__ import annotations
+
+import base64
+import io
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from holdfast.errors import LedgerError
+
+SIDE = 96  # pixels on the page that a small image is magnified to, at most
+LIMIT = 12  # examples shown of one gallery
+NICE = (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+TEXTS = ("check", "weights", "norm")
+FIELDS = (*TEXTS, "x", "z", "example", "label", "before", "after", "distance")
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Examples of one check.
+
+    Args:
+        check: name of the check.
+        weights: the weights that were checked.
+        norm: norm of the distances.
+        x: clean images, (n, C, H, W) in [0, 1].
+        z: changed images.
+        example: index in the test split, (n,).
+        label: true class.
+        before: prediction on `x`.
+        after: prediction on `z`.
+        distance: from `x` to `z`.
+    """
+
+    check: str
+    weights: str
+    norm: str
+    x: NDArray[np.float32]
+    z: NDArray[np.float32]
+    example: NDArray[np.int64]
+    label: NDArray[np.int64]
+    before: NDArray[np.int64]
+    after: NDArray[np.int64]
+    distance: NDArray[np.float64]
+
+    @property
+    def factor(self) -> float:
+        """By how much the page magnifies the change: the largest round number that stays within grey ± a half."""
+        largest = float(np.abs(self.z - self.x).max(initial=0.0))
+        return max((f for f in NICE if f * largest <= 0.5 + 1e-6), default=NICE[0]) if largest else 1.0
+
+
+def read_galleries(path: Path) -> tuple[Gallery, ...]:
+    """All galleries of a run in order of file name; none when the directory is missing."""
+    return tuple(_read(file) for file in sorted(path.glob("*.npz")))
+
+
+def png(image: NDArray[np.floating]) -> str:
+    """A (C, H, W) image in [0, 1] as a PNG data URI, magnified by a whole number to about `SIDE` pixels.
+
+    One channel is grey, three are colours, any other number is averaged to grey.
+    """
+    shown = image if len(image) in (1, 3) else image.mean(axis=0, keepdims=True)
+    pixels = np.rint(shown * 255).astype(np.uint8)
+    picture = Image.fromarray(pixels[0] if len(pixels) == 1 else np.ascontiguousarray(pixels.transpose(1, 2, 0)))
+    scale = max(1, SIDE // max(picture.size))
+    buffer = io.BytesIO()
+    picture.resize((picture.width * scale, picture.height * scale), Image.Resampling.NEAREST).save(buffer, "PNG")
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
+
+
+def change(gallery: Gallery, index: int) -> NDArray[np.floating]:
+    """The magnified change of one example: middle grey where nothing changed."""
+    shown: NDArray[np.floating] = np.clip(0.5 + gallery.factor * (gallery.z[index] - gallery.x[index]), 0, 1)
+    return shown
+
+
+def _read(path: Path) -> Gallery:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            fields: dict[str, Any] = {name: file[name] for name in FIELDS}
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise LedgerError(f"{path}: expected a gallery with {', '.join(FIELDS)} ({error})") from error
+    _verify(path, fields)
+    for name in TEXTS:
+        fields[name] = str(fields[name])
+    return Gallery(**fields)
+
+
+def _verify(path: Path, fields: dict[str, Any]) -> None:
+    x, z = fields["x"], fields["z"]
+    if x.ndim != 4 or x.shape != z.shape or not all(x.shape[1:]):
+        raise LedgerError(f"{path}: expected x and z of one shape (n, C, H, W), got {x.shape} and {z.shape}")
+    for name in TEXTS:
+        if fields[name].ndim:
+            raise LedgerError(f"{path}: expected one text as {name}, got shape {fields[name].shape}")
+    for name in ("example", "label", "before", "after", "distance"):
+        if fields[name].shape != x.shape[:1]:
+            raise LedgerError(f"{path}: expected {len(x)} values of {name}, got shape {fields[name].shape}")
+    for name in ("x", "z"):
+        image = fields[name].astype(np.float64)
+        if not np.all((image >= 0) & (image <= 1)):
+            raise LedgerError(f"{path}: expected {name} in [0, 1], got values outside")

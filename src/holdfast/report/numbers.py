@@ -1,0 +1,73 @@
+"""How numbers are written on the page: one way for each kind."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+SPACE = "\u00a0"
+MISSING = "not recorded"
+
+
+def percent(share: float) -> str:
+    """A share with one digit after the point: 97.2 %."""
+    return f"{100 * share:.1f}{SPACE}%"
+
+
+def interval(low: float, high: float) -> str:
+    """A 95 % interval of a share, in percent: [96.0, 98.1]."""
+    return f"[{100 * low:.1f},{SPACE}{100 * high:.1f}]"
+
+
+def points(difference: float) -> str:
+    """A difference of shares in percentage points, with an arrow and a sign so that colour is not needed."""
+    value = round(100 * difference, 1)
+    if value == 0:
+        return f"={SPACE}0.0"
+    return f"▲{SPACE}+{value:.1f}" if value > 0 else f"▼{SPACE}−{-value:.1f}"
+
+
+def p_value(value: float) -> str:
+    """A p-value with three digits, or that it is smaller."""
+    return f"<{SPACE}0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def count(value: float) -> str:
+    """A whole number with its thousands apart."""
+    return f"{value:,.0f}".replace(",", "\u202f")
+
+
+def counts(values: Sequence[int]) -> str:
+    """One count, or the range when they differ."""
+    low, high = min(values), max(values)
+    return count(low) if low == high else f"{count(low)} to {count(high)}"
+
+
+def several(value: int, noun: str) -> str:
+    """A count of things: 1 check, 12 checks."""
+    return f"{count(value)} {noun}{'' if value == 1 else 's'}"
+
+
+def decimal(value: float | None, digits: int = 1) -> str:
+    """A plain number with a fixed count of digits after the point."""
+    return MISSING if value is None or not math.isfinite(value) else f"{value:.{digits}f}"
+
+
+def short(value: object) -> str:
+    """A number with four significant digits, anything else as it prints."""
+    if isinstance(value, bool) or not isinstance(value, float):
+        return str(value)
+    return f"{value:.4g}"
+
+
+def finite(value: object) -> float | None:
+    """The value as a finite number, or None when it is not one."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if math.isfinite(value) else None
+
+
+def listed(names: Sequence[str], limit: int = 4) -> str:
+    """Names in a sentence, at most `limit` of them."""
+    rest = len(names) - limit
+    return ", ".join(names[:limit]) + (f" and {rest} more" if rest > 0 else "")

@@ -1,0 +1,148 @@
+"""Put the page together: data, figures, then HTML through a template that escapes everything."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from holdfast.report import gallery
+from holdfast.report.classes import class_table, panels
+from holdfast.report.compare import comparison, comparison_table
+from holdfast.report.curves import Chart, budget_charts, training_charts
+from holdfast.report.figures import Figure, figure
+from holdfast.report.numbers import decimal
+from holdfast.report.provenance import doubts, facts_table
+from holdfast.report.runs import RunData
+from holdfast.report.summary import verdict
+from holdfast.report.tables import cost, epochs, headline
+
+HELD, FOOLED, WRONG_BEFORE = "held", "fooled", "wrong already before"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One example of a gallery, ready for the page.
+
+    Args:
+        example: index in the test split.
+        label: true class.
+        before: predicted class of the original.
+        after: predicted class of the changed image.
+        outcome: whether the prediction held.
+        distance: from the original, with its norm.
+        images: data URIs of original, changed image and magnified change.
+    """
+
+    example: int
+    label: str
+    before: str
+    after: str
+    outcome: str
+    distance: str
+    images: tuple[str, str, str]
+
+
+def render(runs: Sequence[RunData], *, title: str | None = None) -> str:
+    """The whole page as text."""
+    labels = [run.label for run in runs]
+    robustness = _figures(budget_charts(runs), labels, "budget")
+    training = _figures(training_charts(runs), labels, "training")
+    scripts = [_file("report.js")]
+    if robustness or training:
+        scripts.insert(0, _plotly())
+    return (
+        _environment()
+        .get_template("page.html.j2")
+        .render(
+            title=title or "Report on " + ", ".join(labels),
+            runs=runs,
+            verdicts=[verdict(run) for run in runs],
+            headline=headline(runs),
+            cost=cost(runs),
+            robustness=robustness,
+            training=training,
+            specs={each.identifier: each.spec for each in (*robustness, *training)},
+            epochs=[epochs(run) for run in runs if run.epochs],
+            untrained=[run.label for run in runs if not run.epochs],
+            classes=[class_table(run) for run in runs],
+            panels=panels(runs),
+            galleries=[(run, shown, _pictures(run, shown)) for run in runs for shown in _sorted(run)],
+            without_gallery=[run.label for run in runs if not run.galleries],
+            comparisons=[
+                (result, comparison_table(result)) for result in (comparison(runs[0], run) for run in runs[1:])
+            ],
+            facts=facts_table(runs),
+            doubts=[sentence for run in runs for sentence in doubts(run)],
+            style=Markup(_file("style.css")),
+            scripts=[Markup(script) for script in scripts],
+            hashes=[_hash(script) for script in scripts],
+        )
+    )
+
+
+def _environment() -> Environment:
+    return Environment(
+        loader=PackageLoader("holdfast.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _figures(charts: Sequence[Chart], labels: Sequence[str], name: str) -> list[Figure]:
+    return [figure(chart, labels, f"{name}-{number}") for number, chart in enumerate(charts)]
+
+
+def _sorted(run: RunData) -> list[gallery.Gallery]:
+    """Galleries of the main weights first, then as the tables order checks."""
+    order = [check.name for check in run.main_checks]
+    places = {name: place for place, name in enumerate(order)}
+    return sorted(
+        run.galleries, key=lambda g: (g.weights != run.weights[0], places.get(g.check, len(order)), g.check, g.weights)
+    )
+
+
+def _pictures(run: RunData, shown: gallery.Gallery) -> list[Picture]:
+    return [_picture(run, shown, index) for index in range(min(len(shown.x), gallery.LIMIT))]
+
+
+def _picture(run: RunData, shown: gallery.Gallery, index: int) -> Picture:
+    label, before, after = (int(values[index]) for values in (shown.label, shown.before, shown.after))
+    held = HELD if after == label else FOOLED
+    return Picture(
+        example=int(shown.example[index]),
+        label=run.class_name(label),
+        before=run.class_name(before),
+        after=run.class_name(after),
+        outcome=held if before == label else WRONG_BEFORE,
+        distance=f"{decimal(float(shown.distance[index]), 3)} in {shown.norm}",
+        images=(
+            gallery.png(shown.x[index]),
+            gallery.png(shown.z[index]),
+            gallery.png(gallery.change(shown, index)),
+        ),
+    )
+
+
+def _plotly() -> str:
+    from plotly.offline import get_plotlyjs
+
+    # In a string of JavaScript the backslash changes nothing; in HTML it keeps the script from ending early.
+    script: str = get_plotlyjs()
+    return script.replace("\r\n", "\n").replace("</script", "<\\/script")
+
+
+def _file(name: str) -> str:
+    return resources.files("holdfast.report").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _hash(script: str) -> str:
+    """The digest by which the page's own policy knows its scripts: no other script may run."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")

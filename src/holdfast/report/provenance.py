@@ -1,0 +1,115 @@
+"""What was run: facts, hashes and versions, and whether they fit together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import PurePath
+from typing import Any
+
+import polars as pl
+
+from holdfast.report.numbers import MISSING, SPACE, count, finite, short
+from holdfast.report.runs import RunData
+from holdfast.report.tables import Cell, Table
+
+
+def facts_table(runs: Sequence[RunData]) -> Table:
+    """Facts in rows, runs in columns; what a run does not say is said to be missing."""
+    rows = [(name, [Cell(read(run) or MISSING, words=True) for run in runs]) for name, read in FACTS.items()]
+    return Table("What each run recorded of itself.", "Fact", [run.label for run in runs], rows)
+
+
+def doubts(run: RunData) -> tuple[str, ...]:
+    """Sentences on what does not fit together: a ledger made with other weights than the run records."""
+    found = run.rows.select("weights", "weights_hash").unique(maintain_order=True)
+    return tuple(
+        f"{run.label}: the ledger has results of {weights} weights {digits}, but run.json records {known}."
+        for weights, digits in found.iter_rows()
+        if (known := _weights(run, weights).get("sha256")) and digits and not str(known).startswith(digits)
+    )
+
+
+def _text(key: str) -> Callable[[RunData], str]:
+    return lambda run: "" if run.facts.get(key) is None else str(run.facts[key])
+
+
+def _of(section: str, key: str) -> Callable[[RunData], str]:
+    return lambda run: "" if run.section(section).get(key) is None else str(run.section(section)[key])
+
+
+def _seconds(key: str) -> Callable[[RunData], str]:
+    def read(run: RunData) -> str:
+        value = finite(run.section("seconds").get(key))
+        return "" if value is None else f"{value:.1f}{SPACE}s"
+
+    return read
+
+
+def _seeds(run: RunData) -> str:
+    return ", ".join(str(seed) for seed in run.rows["seed"].drop_nulls().unique().sort())
+
+
+def _images(run: RunData) -> str:
+    shape = run.section("data").get("shape")
+    return " × ".join(str(size) for size in shape) if isinstance(shape, list) else ""
+
+
+def _splits(run: RunData) -> str:
+    data = run.section("data")
+    return ", ".join(
+        f"{count(data[key])} {key}" for key in ("train", "validation", "test") if finite(data.get(key)) is not None
+    )
+
+
+def _parameters(run: RunData) -> str:
+    value = finite(run.section("model").get("parameters"))
+    return "" if value is None else count(value)
+
+
+def _weights(run: RunData, name: str) -> dict[str, Any]:
+    value = run.section("weights").get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _all_weights(run: RunData) -> str:
+    return "\n".join(_one(name, _weights(run, name)) for name in run.section("weights"))
+
+
+def _one(name: str, facts: dict[str, Any]) -> str:
+    parts = [f"{name}: {facts.get('sha256', 'hash ' + MISSING)}"]
+    if "epoch" in facts:
+        parts.append(f"epoch {facts['epoch']}")
+    if "metric" in facts:
+        parts.append(f"{facts['metric']} {short(facts.get('value'))}")
+    if "file" in facts:
+        parts.append(PurePath(str(facts["file"])).name)
+    return ", ".join(parts)
+
+
+def _hashes(run: RunData) -> str:
+    found = run.rows.select(pl.concat_str("weights", pl.lit(" "), "weights_hash")).to_series().drop_nulls()
+    return ", ".join(found.unique().sort())
+
+
+def _versions(run: RunData) -> str:
+    return ", ".join(f"{name} {version}" for name, version in run.section("versions").items())
+
+
+FACTS: dict[str, Callable[[RunData], str]] = {
+    "Name": _text("name"),
+    "Recipe": _text("recipe"),
+    "Variant": _text("variant"),
+    "Seed of training": _text("seed"),
+    "Seeds of the checks": _seeds,
+    "Data": _of("data", "name"),
+    "Data fingerprint": _of("data", "fingerprint"),
+    "Images": _images,
+    "Examples": _splits,
+    "Model": _of("model", "name"),
+    "Parameters": _parameters,
+    "Weights (sha256)": _all_weights,
+    "Weights in the ledger": _hashes,
+    "Training took": _seconds("train"),
+    "Evaluation took": _seconds("evaluate"),
+    "Versions": _versions,
+}

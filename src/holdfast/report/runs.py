@@ -1,0 +1,175 @@
+"""Read run directories: facts, ledger, training record and gallery of each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from holdfast.errors import LedgerError
+from holdfast.report.checks import Check, checks_of
+from holdfast.report.gallery import Gallery, read_galleries
+from holdfast.results import Ledger
+
+PREFERRED = ("best", "given", "last")
+
+
+@dataclass(frozen=True)
+class RunData:
+    """Everything a report says about one run comes from here.
+
+    Args:
+        label: name on the page, unique in the report; also the value of the column `run` of `rows`.
+        facts: `run.json`.
+        rows: the ledger.
+        recipe: text of `recipe.yaml`, or None.
+        epochs: lines of `metrics.jsonl`, empty when there is none.
+        galleries: images before and after, empty when there are none.
+    """
+
+    label: str
+    facts: Mapping[str, Any]
+    rows: pl.DataFrame
+    recipe: str | None
+    epochs: tuple[Mapping[str, Any], ...]
+    galleries: tuple[Gallery, ...]
+
+    @property
+    def weights(self) -> tuple[str, ...]:
+        """Weights with results, the ones that figures show first."""
+        return tuple(sorted(self.rows["weights"].unique(), key=_preference))
+
+    @property
+    def main_rows(self) -> pl.DataFrame:
+        """Rows of the weights that figures, classes and comparisons are about."""
+        return self.rows.filter(pl.col("weights") == self.weights[0])
+
+    @property
+    def main_checks(self) -> tuple[Check, ...]:
+        """The checks of `main_rows`, in order."""
+        return checks_of(self.main_rows)
+
+    def section(self, key: str) -> Mapping[str, Any]:
+        """One part of the facts, empty when it is missing."""
+        value = self.facts.get(key)
+        return value if isinstance(value, dict) else {}
+
+    def class_name(self, index: int) -> str:
+        """Name of a class, its number when the run has no names."""
+        names = self.section("data").get("classes")
+        return str(names[index]) if isinstance(names, list) and 0 <= index < len(names) else str(index)
+
+    @property
+    def classes(self) -> int:
+        """Number of classes: those named, or more when the ledger has more."""
+        names = self.section("data").get("classes")
+        seen = max(self.rows.select(pl.max_horizontal(pl.col("label").max(), pl.col("prediction").max())).item(), 0)
+        return max(len(names) if isinstance(names, list) else 0, int(seen) + 1)
+
+
+def read_run(path: Path) -> RunData:
+    """Read one run directory; its label is its name."""
+    if not path.is_dir():
+        raise LedgerError(f"{path}: expected a run directory, found none")
+    facts = _facts(path / "run.json")
+    rows = Ledger(path / "ledger").read()
+    if rows.is_empty():
+        raise LedgerError(f"{path / 'ledger'}: expected results, found parts without rows; evaluate again")
+    recipe = path / "recipe.yaml"
+    return _labelled(
+        RunData(
+            label=facts["name"],
+            facts=facts,
+            rows=rows,
+            recipe=_text(recipe) if recipe.exists() else None,
+            epochs=_epochs(path / "metrics.jsonl"),
+            galleries=read_galleries(path / "gallery"),
+        ),
+        facts["name"],
+    )
+
+
+def read_runs(paths: Sequence[Path]) -> tuple[RunData, ...]:
+    """Read several run directories; labels drop what all names share and are made unique."""
+    if not paths:
+        raise LedgerError("expected one or more run directories, got none")
+    runs = [read_run(path) for path in paths]
+    labels = _unique(_shortened([run.label for run in runs]))
+    return tuple(_labelled(run, label) for run, label in zip(runs, labels, strict=True))
+
+
+def _labelled(run: RunData, label: str) -> RunData:
+    rows = run.rows.with_columns(run=pl.lit(label))
+    return RunData(label, run.facts, rows, run.recipe, run.epochs, run.galleries)
+
+
+def _preference(weights: str) -> tuple[int, str]:
+    return PREFERRED.index(weights) if weights in PREFERRED else len(PREFERRED), weights
+
+
+def _shortened(names: Sequence[str]) -> list[str]:
+    """Names without the parts between slashes that all begin or end with: what tells them apart."""
+    parts = [name.split("/") for name in names]
+    if len(set(names)) < len(names) or len(names) < 2:
+        return list(names)
+    head = _shared(parts)
+    tail = _shared([part[head:][::-1] for part in parts])
+    short = ["/".join(part[head : len(part) - tail]) for part in parts]
+    return short if all(short) else list(names)
+
+
+def _shared(parts: Sequence[Sequence[str]]) -> int:
+    """How many leading parts are the same in all."""
+    same = [len(set(column)) == 1 for column in zip(*parts, strict=False)]
+    return same.index(False) if False in same else len(same)
+
+
+def _unique(names: Sequence[str]) -> list[str]:
+    labels: list[str] = []
+    for name in names:
+        label, number = name, 1
+        while label in labels:
+            number += 1
+            label = f"{name} ({number})"
+        labels.append(label)
+    return labels
+
+
+def _facts(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        raise LedgerError(f"{path}: expected the facts of a run, found no such file")
+    facts = _json(_text(path), str(path))
+    if not isinstance(facts.get("name"), str) or not facts["name"]:
+        raise LedgerError(f"{path}: expected a name of the run under 'name', got {facts.get('name')!r}")
+    for key in ("versions", "data", "model", "weights", "seconds"):
+        if not isinstance(facts.get(key, {}), dict | None):
+            raise LedgerError(f"{path}: expected an object under '{key}', got {type(facts[key]).__name__}")
+    return facts
+
+
+def _epochs(path: Path) -> tuple[Mapping[str, Any], ...]:
+    if not path.exists():
+        return ()
+    lines = enumerate(_text(path).splitlines(), 1)
+    return tuple(_json(line, f"{path}, line {number}") for number, line in lines if line.strip())
+
+
+def _json(text: str, where: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise LedgerError(f"{where}: expected JSON, got something damaged ({error})") from error
+    if not isinstance(value, dict):
+        raise LedgerError(f"{where}: expected a JSON object, got {type(value).__name__}")
+    return value
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise LedgerError(f"{path}: cannot be read as text ({error})") from error

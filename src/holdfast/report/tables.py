@@ -1,0 +1,158 @@
+"""The tables of the page: cells first, HTML later."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from holdfast.report.checks import Check, checks_of
+from holdfast.report.numbers import counts, decimal, interval, percent, several
+from holdfast.report.runs import RunData
+from holdfast.results import accuracies, worst_case
+
+NOT_RUN = "not run"
+EVERY = "Every check at once"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell.
+
+    Args:
+        text: what it says.
+        note: a second, smaller line.
+        heat: 0 to 1, the strength of its colour; None for none.
+        good: whether the colour means something good.
+        span: share with its interval (value, low, high) to draw below the text.
+        words: left-aligned text instead of a right-aligned number.
+    """
+
+    text: str
+    note: str = ""
+    heat: float | None = None
+    good: bool = False
+    span: tuple[float, float, float] | None = None
+    words: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with a heading for each row and column.
+
+    Args:
+        caption: what it shows, in one sentence.
+        corner: heading of the row headings.
+        columns: headings.
+        rows: heading and cells of each row.
+        groups: headings above neighbouring columns, with how many each spans; they cover all columns or are empty.
+        total: whether the last row sums up the others.
+    """
+
+    caption: str
+    corner: str
+    columns: Sequence[str]
+    rows: Sequence[tuple[str, Sequence[Cell]]]
+    groups: Sequence[tuple[str, int]] = ()
+    total: bool = False
+
+
+def share_cell(row: dict[str, Any], note: str = "") -> Cell:
+    """Accuracy with its interval, from a row that `results.with_interval` made."""
+    value, low, high = row["accuracy"], row["low"], row["high"]
+    return Cell(percent(value), " ".join(filter(None, (interval(low, high), note))), span=(value, low, high))
+
+
+def all_rows(runs: Sequence[RunData]) -> pl.DataFrame:
+    """The rows of all runs; their column `run` is the label."""
+    return pl.concat([run.rows for run in runs])
+
+
+def all_checks(runs: Sequence[RunData]) -> tuple[Check, ...]:
+    """The checks of all runs, in order."""
+    return checks_of(all_rows(runs))
+
+
+def headline(runs: Sequence[RunData]) -> Table:
+    """Accuracy with interval of every check, run and weights, and the worst case over the checks."""
+    found = _by_place(accuracies(all_rows(runs)))
+    worst = {(row["run"], row["weights"]): row for row in worst_case(all_rows(runs)).iter_rows(named=True)}
+    places = _places(runs)
+    rows = []
+    for check in all_checks(runs):
+        here = [found.get((*place, check.name)) for place in places]
+        cells = [Cell(NOT_RUN) if row is None else share_cell(row) for row in here]
+        rows.append((check.name, [Cell(counts([row["examples"] for row in here if row])), *cells]))
+    if worst:
+        rows.append((EVERY, [Cell(counts([row["examples"] for row in worst.values()])), *_worst_cells(places, worst)]))
+    return Table(
+        "Accuracy in each check, in percent of the examples, with its 95 % Wilson interval.",
+        "Check",
+        ("Examples", *(f"{weights} weights" for _, weights in places)),
+        rows,
+        groups=(("", 1), *((run.label, len(run.weights)) for run in runs)),
+        total=bool(worst),
+    )
+
+
+def cost(runs: Sequence[RunData]) -> Table:
+    """Mean queries per example and total seconds of every check, run and weights."""
+    found = _by_place(accuracies(all_rows(runs)))
+    places = _places(runs)
+    rows = []
+    for check in all_checks(runs):
+        cells: list[Cell] = []
+        for place in places:
+            row = found.get((*place, check.name))
+            cells += (
+                [Cell(NOT_RUN)] * 2 if row is None else [Cell(decimal(row["queries"])), Cell(decimal(row["seconds"]))]
+            )
+        rows.append((check.name, cells))
+    return Table(
+        "What the checks cost: mean forward passes per example (queries) and seconds in total.",
+        "Check",
+        ("Queries", "Seconds") * len(places),
+        rows,
+        groups=tuple((f"{label}, {weights}", 2) for label, weights in places),
+    )
+
+
+def epochs(run: RunData) -> Table:
+    """The training record of one run, epoch by epoch: the text alternative of its curves."""
+    parts = {part: _keys(run, part) for part in ("train", "validation")}
+    columns = ("Learning rate", *(f"{part} {key}".replace("_", " ") for part, keys in parts.items() for key in keys))
+    rows = []
+    for epoch in run.epochs:
+        values = [(epoch.get(part) or {}).get(key) for part, keys in parts.items() for key in keys]
+        cells = [Cell(_measured(value)) for value in (epoch.get("lr"), *values, epoch.get("seconds"))]
+        rows.append((str(epoch.get("epoch", "")), cells))
+    return Table(f"Training of {run.label}, epoch by epoch.", "Epoch", (*columns, "Seconds"), rows)
+
+
+def _keys(run: RunData, part: str) -> list[str]:
+    return list(dict.fromkeys(key for epoch in run.epochs for key in (epoch.get(part) or {})))
+
+
+def _measured(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, int | float) else "not measured"
+
+
+def _places(runs: Sequence[RunData]) -> list[tuple[str, str]]:
+    return [(run.label, weights) for run in runs for weights in run.weights]
+
+
+def _by_place(frame: pl.DataFrame) -> dict[tuple[str, str, str], dict[str, Any]]:
+    return {(row["run"], row["weights"], row["check"]): row for row in frame.iter_rows(named=True)}
+
+
+def _worst_cells(places: Sequence[tuple[str, str]], worst: dict[tuple[str, str], dict[str, Any]]) -> list[Cell]:
+    """The worst case of each column; where columns differ in their number of checks, each says its own."""
+    numbers = {row["checks"] for row in worst.values()}
+    cells = []
+    for place in places:
+        row = worst.get(place)
+        note = several(row["checks"], "check") if row and len(numbers) > 1 else ""
+        cells.append(share_cell(row, note) if row else Cell("unknown", "no example was in all checks"))
+    return cells

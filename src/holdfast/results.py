@@ -1,0 +1,165 @@
+"""The ledger: one row per example and check, in Parquet parts that appear whole or not at all.
+
+A part holds the rows of one check on one block of examples. It is written under a temporary name, flushed to disk and
+renamed, so that a kill at any moment loses at most the part under way, and a re-run skips what is there. Everything
+that a report says is a query on these rows.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from holdfast.errors import LedgerError
+from holdfast.statistics import Interval, Paired, mcnemar, wilson
+
+SCHEMA: dict[str, type[pl.DataType]] = {
+    "run": pl.String,  # name of the run
+    "weights": pl.String,  # which of its weights: best, last, given
+    "weights_hash": pl.String,  # first digits of their sha256
+    "check": pl.String,  # readable and unique within a run, such as "pgd linf eps=8/255 steps=20"
+    "method": pl.String,  # name of the method, such as "pgd"
+    "params": pl.String,  # all its fields as JSON
+    "example": pl.Int64,  # index in the data set's test split
+    "label": pl.Int32,
+    "prediction": pl.Int32,  # of the changed image; -1 where a certifier abstains
+    "correct": pl.Boolean,
+    "loss": pl.Float64,  # cross entropy of the changed image
+    "distance": pl.Float64,  # from the clean image, in `norm`
+    "norm": pl.String,
+    "radius": pl.Float64,  # certified; null for other checks
+    "queries": pl.Int64,  # forward passes spent on this example
+    "seconds": pl.Float64,  # share of the block's time; the one column that a repetition does not reproduce
+    "seed": pl.Int64,
+}
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The results of one run, a directory of Parquet parts.
+
+    Args:
+        path: the directory; made when the first part is written.
+    """
+
+    path: Path
+
+    def has(self, part: str) -> bool:
+        """Whether the part of this name was written."""
+        return self._file(part).exists()
+
+    def append(self, part: str, rows: pl.DataFrame) -> None:
+        """Write one part, whole or not at all."""
+        frame = rows.select([pl.col(name).cast(kind) for name, kind in SCHEMA.items()])
+        write_atomically(self._file(part), frame.write_parquet)
+
+    def parts(self) -> list[Path]:
+        """The files written so far, in order of name."""
+        return sorted(self.path.glob("*.parquet"))
+
+    def read(self) -> pl.DataFrame:
+        """All rows, ordered by weights, check and example."""
+        frames = [_read_part(path) for path in self.parts()]
+        if not frames:
+            raise LedgerError(f"{self.path}: expected a ledger with results, found none; run `holdfast evaluate` first")
+        return pl.concat(frames).sort("weights", "check", "example", maintain_order=True)
+
+    def _file(self, part: str) -> Path:
+        return self.path / f"{part}.parquet"
+
+
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
+    """Let `write` fill a temporary file beside `path`, flush it to disk and rename it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        write(temporary)
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _read_part(path: Path) -> pl.DataFrame:
+    try:
+        frame = pl.read_parquet(path)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        line = str(error).splitlines()[0]
+        raise LedgerError(
+            f"{path}: expected a Parquet part of a ledger ({line}); delete it and evaluate again"
+        ) from error
+    if list(frame.columns) != list(SCHEMA):
+        raise LedgerError(f"{path}: expected the columns {', '.join(SCHEMA)}; got {', '.join(frame.columns)}")
+    return frame
+
+
+def accuracies(rows: pl.DataFrame) -> pl.DataFrame:
+    """Accuracy with Wilson interval of every run, weights and check: the headline table.
+
+    Distance and queries are means over the examples, seconds a sum.
+    """
+    groups = rows.group_by("run", "weights", "check", "method", "params", maintain_order=True).agg(
+        examples=pl.len(),
+        correct=pl.col("correct").sum(),
+        distance=pl.col("distance").mean(),
+        queries=pl.col("queries").mean(),
+        seconds=pl.col("seconds").sum(),
+    )
+    return with_interval(groups)
+
+
+def worst_case(rows: pl.DataFrame) -> pl.DataFrame:
+    """Accuracy when an example must hold in every check of its run, over the examples that all its checks saw."""
+    per_run = rows.with_columns(checks=pl.col("check").n_unique().over("run", "weights"))
+    examples = per_run.group_by("run", "weights", "example", maintain_order=True).agg(
+        seen=pl.col("check").n_unique(), checks=pl.col("checks").first(), correct=pl.col("correct").all()
+    )
+    groups = (
+        examples.filter(pl.col("seen") == pl.col("checks"))
+        .group_by("run", "weights", maintain_order=True)
+        .agg(examples=pl.len(), correct=pl.col("correct").sum(), checks=pl.col("checks").first())
+    )
+    return with_interval(groups)
+
+
+def per_class(rows: pl.DataFrame) -> pl.DataFrame:
+    """Accuracy with interval of every class in every check."""
+    groups = rows.group_by("run", "weights", "check", "label", maintain_order=True).agg(
+        examples=pl.len(), correct=pl.col("correct").sum()
+    )
+    return with_interval(groups.sort("run", "weights", "check", "label"))
+
+
+def confusion(rows: pl.DataFrame, classes: int) -> list[list[int]]:
+    """Counts by label (row) and prediction (column) of the rows given."""
+    counts = [[0] * classes for _ in range(classes)]
+    for label, prediction, count in rows.group_by("label", "prediction").len().iter_rows():
+        if 0 <= prediction < classes:
+            counts[label][prediction] = count
+    return counts
+
+
+def compared(rows: pl.DataFrame, first: str, second: str) -> Iterator[tuple[str, Paired]]:
+    """Paired comparison of two runs, check by check, on the examples both saw."""
+    left, right = rows.filter(pl.col("run") == first), rows.filter(pl.col("run") == second)
+    for check in left["check"].unique(maintain_order=True):
+        pair = left.filter(pl.col("check") == check).join(
+            right.filter(pl.col("check") == check), on="example", how="inner", suffix="_second"
+        )
+        if len(pair):
+            yield check, mcnemar(pair["correct"].to_list(), pair["correct_second"].to_list())
+
+
+def with_interval(groups: pl.DataFrame) -> pl.DataFrame:
+    """Add accuracy, low and high (95 %, Wilson) to a table with columns correct and examples."""
+    intervals: list[Interval] = [wilson(c, n) for c, n in groups.select("correct", "examples").iter_rows()]
+    return groups.with_columns(
+        accuracy=pl.col("correct") / pl.col("examples"),
+        low=pl.Series([i.low for i in intervals], dtype=pl.Float64),
+        high=pl.Series([i.high for i in intervals], dtype=pl.Float64),
+    )

@@ -1,0 +1,46 @@
+"""What training leaves behind: weights for everybody, and a state from which it goes on as if never stopped."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from holdfast.errors import CheckpointError, TrainingError
+from holdfast.models import write_weights
+from holdfast.recipe import Recipe
+from holdfast.results import write_atomically
+from holdfast.runs import Run, Splits, content_hash, weights_metadata
+
+
+def save_weights(run: Run, label: str, recipe: Recipe, splits: Splits, state: dict[str, Tensor], epoch: int) -> str:
+    """Write `best` or `last` weights with recipe and hashes; returns the content's hash."""
+    bad = [name for name, tensor in state.items() if tensor.is_floating_point() and not tensor.isfinite().all()]
+    if bad:
+        raise TrainingError(f"epoch {epoch}: weights are not finite ({bad[0]}); earlier weights are kept in {run.path}")
+    write_weights(run.weights(label), state, weights_metadata(recipe, splits, state, epoch))
+    return content_hash(state)
+
+
+def save_state(path: Path, state: dict[str, Any]) -> None:
+    """Write everything that resuming needs, in one file that appears whole or not at all."""
+    write_atomically(path, lambda temporary: torch.save(state, temporary))
+
+
+def load_state(path: Path) -> dict[str, Any] | None:
+    """The state written last, or None; loaded with `weights_only`, so no code in it can run."""
+    if not path.exists():
+        return None
+    try:
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, OSError) as error:
+        line = str(error).splitlines()[0][:80] if str(error) else type(error).__name__
+        raise CheckpointError(
+            f"{path}: expected training state written by holdfast ({line}); start over with --fresh"
+        ) from None
+    if not isinstance(state, dict) or "step" not in state:
+        raise CheckpointError(f"{path}: expected training state written by holdfast; start over with --fresh")
+    return state

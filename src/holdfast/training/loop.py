@@ -1,0 +1,262 @@
+"""The training loop: a generator of plain records that can stop at any step and go on to the same bits.
+
+Everything random in a step is a function of (seed, epoch, example) or (seed, step), and the learning rate is a function
+of the step, so the state to save is weights, optimizer and a few numbers.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.errors import TrainingError
+from holdfast.optim.schedules import multiplier
+from holdfast.recipe import Recipe
+from holdfast.results import write_atomically
+from holdfast.rng import Streams, derive, permutation
+from holdfast.runs import Run, Splits, new_model
+from holdfast.training.checkpoint import load_state, save_state, save_weights
+from holdfast.training.selection import Judge
+
+SAVE_SECONDS = 60.0
+"""State is saved at the end of each epoch, when stopped, and at least this often."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step done: for progress."""
+
+    step: int
+    total: int
+    epoch: int
+    loss: float
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One epoch done: what `metrics.jsonl` says."""
+
+    epoch: int
+    step: int
+    lr: float
+    train: dict[str, float]
+    validation: dict[str, float] | None
+    best: bool
+    seconds: float
+
+
+def fit(recipe: Recipe, splits: Splits, run: Run) -> Iterator[Step | Epoch]:
+    """Train, or go on training, in a run's directory.
+
+    Closing the generator between two records saves the state there; a kill goes back to the state saved last. Either
+    way the weights end up the same to the bit.
+
+    Args:
+        recipe: what to do.
+        splits: its images, from `holdfast.runs.prepare`.
+        run: where; claimed by the caller.
+
+    Yields:
+        A `Step` after every step and an `Epoch` after every epoch.
+
+    Raises:
+        TrainingError: when the loss is not finite, with step and batch; the last good state is kept.
+    """
+    loop = _Loop(recipe, splits, run)
+    saved = time.monotonic()
+    try:
+        while not loop.done:
+            yield loop.advance()
+            if loop.at_epoch_end:
+                yield loop.finish_epoch()
+                saved = time.monotonic()
+            elif time.monotonic() - saved > SAVE_SECONDS:
+                loop.save()
+                saved = time.monotonic()
+    except GeneratorExit:
+        loop.save()
+        raise
+
+
+class _Loop:
+    """The moving parts of `fit`."""
+
+    def __init__(self, recipe: Recipe, splits: Splits, run: Run) -> None:
+        from lightning_fabric import Fabric
+
+        assert splits.train is not None, "fit needs training images"
+        self.recipe, self.splits, self.run, self.data = recipe, splits, run, splits.train
+        train = recipe.train
+        self.fabric = Fabric(**asdict(train.fabric))
+        self.fabric.launch()
+        self.raw = new_model(recipe, splits)
+        model, self.optimizer = self.fabric.setup(self.raw, train.optimizer(self.raw.parameters()))
+        for method in ("features", "stages"):
+            if hasattr(self.raw, method):
+                model.mark_forward_method(method)
+        self.model = model
+        self.objective: Any = train.objective
+        if isinstance(self.objective, nn.Module):
+            self.objective.to(self.fabric.device)
+        self.mean = _Mean(self.raw, train.ema) if train.ema is not None else None
+        self.judge = Judge(train.selection, splits.validation, recipe.seed)
+        self.batches = _batches(len(self.data), train.batch_size)
+        self.step, self.seconds = 0, 0.0
+        self.sums: dict[str, float] = {}
+        self._resume()
+
+    @property
+    def per_epoch(self) -> int:
+        return len(self.batches)
+
+    @property
+    def done(self) -> bool:
+        return self.step >= self.recipe.train.epochs * self.per_epoch or self.judge.impatient
+
+    @property
+    def at_epoch_end(self) -> bool:
+        return self.step % self.per_epoch == 0
+
+    def advance(self) -> Step:
+        """One step."""
+        started = time.monotonic()
+        train, seed = self.recipe.train, self.recipe.seed
+        epoch, batch = divmod(self.step, self.per_epoch)
+        if batch == 0:
+            self.sums, self.seconds = {}, 0.0
+        order = permutation(len(self.data), seed, f"order of epoch {epoch}")
+        rows = order[self.batches[batch]][self.fabric.global_rank :: self.fabric.world_size]
+        x, y = self.data.batch(rows)
+        index = self.data.index[rows]
+        for place, augment in enumerate(self.recipe.data.augment):
+            x = augment(x, rng=Streams(seed, f"augment {place} in epoch {epoch}", index))
+        x, y = x.to(self.fabric.device), y.to(self.fabric.device)
+        lr = train.optimizer.lr * multiplier(train.schedule, train.warmup, self.step, self.per_epoch, train.epochs)
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+        self.model.train()
+        torch.manual_seed(derive(seed, f"step {self.step}"))  # for layers such as dropout
+        rng = Streams(seed, f"objective in epoch {epoch}", index)
+        terms = self.objective(self.model, x, y, rng=rng)
+        loss = float(terms.total.detach())
+        if not math.isfinite(loss):
+            raise TrainingError(
+                f"step {self.step + 1} (epoch {epoch + 1}): expected a finite loss, got {loss}; "
+                f"batch of examples {_some(index)}; the last good weights are in {self.run.path}"
+            )
+        self.optimizer.zero_grad()
+        self.fabric.backward(terms.total)
+        if train.clip is not None:
+            self.fabric.clip_gradients(self.model, self.optimizer, max_norm=train.clip, error_if_nonfinite=False)
+        self.optimizer.step()
+        if self.mean is not None:
+            self.mean.update(self.raw)
+        self.step += 1
+        for name, value in {"total": terms.total, **terms.parts}.items():
+            self.sums[name] = self.sums.get(name, 0.0) + float(value.detach()) * len(rows)
+        self.sums["examples"] = self.sums.get("examples", 0.0) + len(rows)
+        self.seconds += time.monotonic() - started
+        return Step(self.step, self.recipe.train.epochs * self.per_epoch, epoch + 1, loss)
+
+    def finish_epoch(self) -> Epoch:
+        """Judge, write metrics and weights, and last the state that makes them count."""
+        started = time.monotonic()
+        number = self.step // self.per_epoch
+        weights = self._weights()
+        verdict = self.judge(self.raw if self.mean is None else self.mean.model, number, self.recipe.train.epochs)
+        examples = self.sums.pop("examples")
+        means = {name: total / examples for name, total in self.sums.items()}
+        self.seconds += time.monotonic() - started
+        lr = float(self.optimizer.param_groups[0]["lr"])
+        epoch = Epoch(number, self.step, lr, means, verdict.scores, verdict.best, self.seconds)
+        if self.fabric.is_global_zero:
+            if verdict.best:
+                save_weights(self.run, "best", self.recipe, self.splits, weights, number)
+            _append(self.run.metrics, asdict(epoch))
+            save_weights(self.run, "last", self.recipe, self.splits, weights, number)
+        self.sums = {}
+        self.save()
+        return epoch
+
+    def save(self) -> None:
+        """Write the state."""
+        if not self.fabric.is_global_zero:
+            return
+        state = {
+            "model": self.raw.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "mean": self.mean.model.state_dict() if self.mean is not None else None,
+            "objective": self.objective.state_dict() if isinstance(self.objective, nn.Module) else None,
+            "judge": self.judge.state(),
+            "step": self.step,
+            "sums": self.sums,
+            "seconds": self.seconds,
+        }
+        save_state(self.run.state, state)
+
+    def _resume(self) -> None:
+        state = load_state(self.run.state)
+        if state is None:
+            _cut(self.run.metrics, 0)
+            return
+        self.raw.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        if self.mean is not None:
+            self.mean.model.load_state_dict(state["mean"])
+        if isinstance(self.objective, nn.Module):
+            self.objective.load_state_dict(state["objective"])
+        self.judge.resume(state["judge"])
+        self.step, self.sums, self.seconds = state["step"], state["sums"], state["seconds"]
+        _cut(self.run.metrics, self.step // self.per_epoch)
+
+    def _weights(self) -> dict[str, Tensor]:
+        model = self.raw if self.mean is None else self.mean.model
+        return {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
+
+
+class _Mean:
+    """A running mean of the weights; other tensors (counters, statistics) are copied."""
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        import copy
+
+        self.model = copy.deepcopy(model).requires_grad_(False)
+        self.decay = decay
+
+    @torch.no_grad()
+    def update(self, model: nn.Module) -> None:
+        averaged = {name for name, _ in model.named_parameters()}
+        for name, tensor in model.state_dict().items():
+            mine = self.model.state_dict()[name]
+            mine.lerp_(tensor, 1 - self.decay) if name in averaged else mine.copy_(tensor)
+
+
+def _batches(examples: int, size: int) -> list[slice]:
+    """Slices of the order; a last batch of one example is dropped, since BatchNorm cannot learn from it."""
+    cuts = [slice(start, min(start + size, examples)) for start in range(0, examples, size)]
+    return cuts[:-1] if len(cuts) > 1 and cuts[-1].stop - cuts[-1].start == 1 and size > 1 else cuts
+
+
+def _append(path: Path, record: dict[str, Any]) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(record) + "\n")
+
+
+def _cut(path: Path, epochs: int) -> None:
+    """Keep the lines of the first epochs: a kill may have come between a line and its state."""
+    if path.exists():
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)[:epochs]
+        write_atomically(path, lambda temporary: temporary.write_text("".join(lines), encoding="utf-8"))
+
+
+def _some(index: Tensor) -> str:
+    shown = ", ".join(str(int(i)) for i in index[:8])
+    return f"{shown}, ... ({len(index)})" if len(index) > 8 else shown

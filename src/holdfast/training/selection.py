@@ -1,0 +1,91 @@
+"""Model selection: which weights are the best, judged on held-out training images."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from holdfast.data import Split
+from holdfast.losses import cross_entropy
+from holdfast.modes import evaluating
+from holdfast.recipe import Selection
+from holdfast.rng import Streams
+from holdfast.types import Attack
+
+BATCH = 256
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What one judgement says."""
+
+    scores: dict[str, float] | None
+    best: bool
+
+
+class Judge:
+    """Scores a model on the validation split and remembers the best.
+
+    Args:
+        selection: what counts.
+        split: the validation images; without them nothing is judged.
+        seed: of the attack.
+    """
+
+    def __init__(self, selection: Selection, split: Split | None, seed: int) -> None:
+        self._selection, self._split, self._seed = selection, split, seed
+        self._best, self._stale = -math.inf, 0
+
+    @property
+    def impatient(self) -> bool:
+        """Whether patience has run out."""
+        patience = self._selection.patience
+        return patience is not None and self._stale >= patience
+
+    def __call__(self, model: Any, epoch: int, epochs: int) -> Verdict:
+        """Judge the weights after an epoch; the last epoch is always judged."""
+        if self._split is None or (epoch % self._selection.every and epoch != epochs):
+            return Verdict(None, False)
+        scores = validation_scores(model, self._split, self._selection.attack, self._seed)
+        value = scores[self._selection.metric] * (-1 if self._selection.metric == "loss" else 1)
+        best = value > self._best
+        self._best, self._stale = (value, 0) if best else (self._best, self._stale + 1)
+        return Verdict(scores, best)
+
+    def state(self) -> dict[str, Any]:
+        """What to save."""
+        return {"best": self._best, "stale": self._stale}
+
+    def resume(self, state: dict[str, Any]) -> None:
+        """Go on from a saved state."""
+        self._best, self._stale = state["best"], state["stale"]
+
+
+def validation_scores(model: Any, split: Split, attack: Attack | None, seed: int) -> dict[str, float]:
+    """Loss, accuracy and, with an attack, robust accuracy, in eval mode."""
+    device = next(iter(model.parameters()), torch.empty(0)).device
+    loss, right, robust = 0.0, 0, 0
+    with evaluating(model):
+        for start in range(0, len(split), BATCH):
+            rows = slice(start, start + BATCH)
+            x, y = (tensor.to(device) for tensor in split.batch(rows))
+            with torch.no_grad():
+                logits = model(x)
+            hit = logits.argmax(1) == y
+            loss += float(cross_entropy(logits, y).sum())
+            right += int(hit.sum())
+            if attack is not None:
+                robust += int((hit & _holds(model, x, y, attack, Streams(seed, "validation", split.index[rows]))).sum())
+    scores = {"loss": loss / len(split), "accuracy": right / len(split)}
+    return scores if attack is None else {**scores, "robust_accuracy": robust / len(split)}
+
+
+def _holds(model: Any, x: Tensor, y: Tensor, attack: Attack, rng: Streams) -> Tensor:
+    z = attack(model, x, y, rng=rng)
+    with torch.no_grad():
+        held: Tensor = model(z).argmax(1) == y
+    return held

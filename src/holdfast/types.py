@@ -1,0 +1,147 @@
+"""What the parts promise each other: protocols, and the records that pass between them.
+
+Nothing inherits from these; a frozen dataclass with the right `__call__` fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from torch import Tensor
+
+from holdfast.rng import Streams
+
+ABSTAIN = -1
+"""The prediction of a certifier that proves nothing."""
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+"""Per-example loss: logits (N, K) and labels (N,) to (N,)."""
+
+
+class Classifier(Protocol):
+    """Images in [0, 1], (N, ...), to logits (N, K)."""
+
+    def __call__(self, x: Tensor, /) -> Tensor:
+        """Logits of a batch."""
+        ...
+
+
+class FeatureClassifier(Classifier, Protocol):
+    """A classifier whose last layer is linear on a feature vector: `head(features(x))`."""
+
+    def features(self, x: Tensor) -> Tensor:
+        """The penultimate vector, (N, F)."""
+        ...
+
+    @property
+    def head(self) -> Any:
+        """The last linear layer."""
+        ...
+
+
+@runtime_checkable
+class Threat(Protocol):
+    """What the adversary may do to `x`: a ball in some norm, cut by the box [0, 1]."""
+
+    @property
+    def eps(self) -> float:
+        """Radius of the ball in [0, 1] pixel units."""
+        ...
+
+    def project(self, z: Tensor, x: Tensor) -> Tensor:
+        """A point of the threat set of `x`, by projecting on the ball and then on the box; points inside stay."""
+        ...
+
+    def project_exact(self, z: Tensor, x: Tensor) -> Tensor:
+        """The point of the threat set nearest to `z`."""
+        ...
+
+    def sample(self, x: Tensor, rng: Streams) -> Tensor:
+        """Uniform in the ball, then clipped to the box."""
+        ...
+
+    def steepest(self, grad: Tensor, z: Tensor) -> Tensor:
+        """Direction of unit norm along which a linear function with this gradient grows most from `z`."""
+        ...
+
+    def extreme(self, grad: Tensor, x: Tensor) -> Tensor:
+        """The point of the threat set of `x` where a linear function with this gradient is largest."""
+        ...
+
+    def distance(self, z: Tensor, x: Tensor) -> Tensor:
+        """Norm of `z - x` per example, (N,)."""
+        ...
+
+    def dual(self, grad: Tensor) -> Tensor:
+        """Dual norm per example, (N,): growth of a linear function per unit of distance."""
+        ...
+
+
+class Attack(Protocol):
+    """Searches the threat set of each example for a point that the model gets wrong."""
+
+    @property
+    def threat(self) -> Threat:
+        """Where it may search."""
+        ...
+
+    def __call__(
+        self, model: Classifier, x: Tensor, y: Tensor, *, target: Tensor | None = None, rng: Streams | None = None
+    ) -> Tensor:
+        """The point found for each example; shape, dtype and device of `x`."""
+        ...
+
+
+class Corruption(Protocol):
+    """Changes images without looking at the model."""
+
+    def __call__(self, x: Tensor, *, rng: Streams | None = None) -> Tensor:
+        """The changed images in [0, 1]."""
+        ...
+
+
+class Augmentation(Protocol):
+    """A random change of training images."""
+
+    def __call__(self, x: Tensor, *, rng: Streams | None = None) -> Tensor:
+        """The changed images in [0, 1]."""
+        ...
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What an objective returns.
+
+    Args:
+        total: the scalar to differentiate.
+        parts: named parts to report, detached or not.
+    """
+
+    total: Tensor
+    parts: Mapping[str, Tensor] = field(default_factory=dict)
+
+
+class Objective(Protocol):
+    """What training minimises."""
+
+    def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
+        """Terms of a batch."""
+        ...
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Predictions that provably do not change within `radius`; ABSTAIN and 0 where nothing is proved."""
+
+    prediction: Tensor
+    radius: Tensor
+
+
+class Certifier(Protocol):
+    """Proves that predictions hold."""
+
+    def __call__(self, model: Classifier, x: Tensor, *, rng: Streams | None = None) -> Certificate:
+        """Certificate of each example."""
+        ...

@@ -1,0 +1,50 @@
+import pytest
+import torch
+from torch import nn
+
+from holdfast.models.network import Network, Normalise, normalised
+
+
+def test_normalise_works_per_channel_and_is_saved():
+    layer = Normalise([0.5, 0.25], [0.5, 2.0])
+    x = torch.tensor([1.0, 0.75]).view(1, 2, 1, 1).expand(3, 2, 4, 5)
+    torch.testing.assert_close(layer(x)[:, 0], torch.ones(3, 4, 5))
+    torch.testing.assert_close(layer(x)[:, 1], torch.full((3, 4, 5), 0.25))
+    assert set(layer.state_dict()) == {"mean", "std"}
+
+
+def test_saved_normalisation_replaces_that_of_the_new_network():
+    def make(mean):
+        return Network([nn.Flatten()], nn.Identity(), channels=1, features=4, classes=2, mean=mean)
+
+    old, new = make([0.5]), make(None)
+    new.load_state_dict(old.state_dict())
+    x = torch.rand(3, 1, 2, 2)
+    assert torch.equal(old(x), new(x))
+
+
+def test_normalised_puts_the_normalisation_in_front_of_a_foreign_network():
+    network = nn.Sequential(nn.Flatten(), nn.Linear(12, 2))
+    x = torch.rand(5, 3, 2, 2)
+    model = normalised(network, [0.5, 0.5, 0.5], [0.25, 0.25, 0.25])
+    torch.testing.assert_close(model(x), network((x - 0.5) / 0.25))
+
+
+@pytest.mark.parametrize(
+    ("mean", "std", "message"),
+    [
+        ([0.0], [1.0, 1.0], "1 means and 2 standard deviations"),
+        ([0.0], [0.0], "must be positive"),
+        ([0.0], [float("nan")], "must be positive"),
+    ],
+)
+def test_normalise_refuses_what_cannot_be(mean, std, message):
+    with pytest.raises(ValueError, match=message):
+        Normalise(mean, std)
+
+
+def test_network_wants_one_mean_per_channel_and_a_class():
+    with pytest.raises(ValueError, match="1 means and 3 standard deviations for 3 channels"):
+        Network([nn.Flatten()], nn.Identity(), channels=3, features=4, classes=2, mean=[0.5])
+    with pytest.raises(ValueError, match="classes must be at least 1, got 0"):
+        Network([nn.Flatten()], nn.Identity(), channels=3, features=4, classes=0)

@@ -1,0 +1,24 @@
+import torch
+
+from holdfast.models.layers import quiet
+from holdfast.models.preactresnet import PreActivation
+
+
+def block(inputs, outputs, stride):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        made = PreActivation(inputs, outputs, stride, "none", "relu", 0.0)
+    quiet(made.branch, 1)
+    return made
+
+
+def test_identity_shortcut_carries_the_input_before_its_activation():
+    x = torch.linspace(-1, 1, 4 * 25).view(1, 4, 5, 5)
+    assert torch.equal(block(4, 4, 1)(x), x)
+
+
+def test_projection_shortcut_carries_the_activation():
+    x = torch.linspace(-1, 1, 4 * 25).view(1, 4, 5, 5)
+    made = block(4, 8, 2)
+    torch.testing.assert_close(made(x), made.shortcut(x.relu()))
+    assert made(x).shape == (1, 8, 3, 3)

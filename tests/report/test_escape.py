@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import base64
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from holdfast.report import write_report
+from holdfast.report.figures import plain
+from tests.report.hostile import NAMES, hostile_runs
+from tests.report.reading import Read, read
+
+
+@pytest.fixture(name="page")
+def _page(tmp_path: Path) -> Read:
+    return read(write_report(hostile_runs(tmp_path), tmp_path / "report.html", title=NAMES[0]))
+
+
+def test_names_never_become_elements_or_attributes(page: Read) -> None:
+    assert sum(tag == "script" for tag, _ in page.elements) == 3  # figures, plotly, the page's own
+    assert all((a["src"] or "").startswith("data:image/png") for tag, a in page.elements if tag == "img")
+    assert not [name for _, attributes in page.elements for name in attributes if name.startswith("on")]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_are_shown_as_they_are(page: Read, name: str) -> None:
+    assert name in page.text
+
+
+def test_plotly_gets_no_tags(page: Read) -> None:
+    assert "<" not in page.scripts[0]
+    names = [trace["name"] for spec in page.specs.values() for trace in spec["data"]]
+    titles = [spec["layout"]["xaxis"]["title"]["text"] for spec in page.specs.values()]
+    assert names
+    assert not [text for text in (*names, *titles) if "<" in text or ">" in text]
+    assert plain("<b>&amp;") == "&lt;b&gt;&amp;amp;"
+
+
+def test_templates_do_not_change_what_plotly_calculates(page: Read) -> None:
+    templates = {trace["hovertemplate"] for spec in page.specs.values() for trace in spec["data"]}
+    assert templates <= {"%{y:.1%} %{text}", "%{y:.1%}", "%{y:.4g}"}
+
+
+def test_only_the_known_scripts_may_run(page: Read) -> None:
+    policy = next(a["content"] for _, a in page.elements if a.get("http-equiv") == "Content-Security-Policy") or ""
+    digests = [base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() for s in page.scripts[1:]]
+    assert all(f"'sha256-{digest}'" in policy for digest in digests)
+    assert policy.startswith("default-src 'none'")
+    script_rule = next(rule for rule in policy.split(";") if "script-src" in rule)
+    assert "unsafe" not in script_rule
+
+
+def test_lone_surrogates_can_be_written(tmp_path: Path) -> None:
+    from tests.report.factory import FakeCheck, make_run
+
+    run = make_run(tmp_path / "run", [FakeCheck("clean", correct=[True])], facts={"name": "\ud800"})
+    assert write_report([run], tmp_path / "report.html").exists()

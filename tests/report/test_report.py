@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import ast
+import json
+from pathlib import Path
+
+import pytest
+
+import holdfast.report
+from holdfast.errors import LedgerError
+from holdfast.report import write_report
+from tests.report.factory import FakeCheck, make_run, noise, pgd
+from tests.report.reading import Read, read
+
+T, F = True, False
+CHECKS = [
+    FakeCheck("clean", correct=[T, T, T, F]),
+    noise(0.1, [T, T, F, F]),
+    pgd(0.1, [F, T, F, F]),
+]
+# Wilson's 95 % intervals of 1, 2 and 3 of 4, by hand: (p + z²/8 ± z sqrt(p(1-p)/4 + z²/64)) / (1 + z²/4), z = 1.959964.
+ONE, TWO, THREE = "25.0 % [4.6, 69.9]", "50.0 % [15.0, 85.0]", "75.0 % [30.1, 95.4]"
+
+
+def report(tmp_path: Path, *runs: Path) -> Read:
+    return read(write_report(runs, tmp_path / "report.html"))
+
+
+def test_headline_says_what_was_counted(tmp_path: Path) -> None:
+    page = report(tmp_path, make_run(tmp_path / "run", CHECKS, weights=("best", "last")))
+    table = page.table("Accuracy in each check")
+    assert table["clean"] == ["4", THREE, THREE]
+    assert table["gaussian_noise sigma=0.1"] == ["4", TWO, TWO]
+    assert table["pgd linf eps=0.1 steps=20"] == ["4", ONE, ONE]
+    assert table["Every check at once"] == ["4", ONE, ONE]
+    assert page.table("cost")["pgd linf eps=0.1 steps=20"] == ["20.0", "1.0", "20.0", "1.0"]
+
+
+def test_worst_case_is_over_examples_not_the_lowest_accuracy(tmp_path: Path) -> None:
+    checks = [FakeCheck("clean", correct=[T] * 4), noise(0.1, [T, T, F, F]), pgd(0.1, [F, T, T, T])]
+    page = report(tmp_path, make_run(tmp_path / "run", checks))
+    assert page.table("Accuracy in each check")["Every check at once"] == ["4", ONE]
+    assert "100.0 % clean; 25.0 % [4.6, 69.9] survive every check." in page.words
+
+
+def test_worst_case_uses_the_examples_of_all_checks(tmp_path: Path) -> None:
+    checks = [FakeCheck("clean", correct=[T] * 8), pgd(0.1, [F, T, T, T])]
+    table = report(tmp_path, make_run(tmp_path / "run", checks)).table("Accuracy in each check")
+    assert table["Every check at once"] == ["4", THREE]
+    assert table["clean"][0] == "8"
+
+
+def test_summary_says_what_holds_and_what_breaks(tmp_path: Path) -> None:
+    checks = [FakeCheck("clean", correct=[T] * 20), noise(0.1, [T] * 19 + [F]), pgd(0.1, [T] * 9 + [F] * 11)]
+    words = report(tmp_path, make_run(tmp_path / "run", checks)).words
+    assert "Holds (at most 5 points below clean) in 1 of 2 checks: gaussian_noise sigma=0.1." in words
+    assert "Breaks (fewer than half right) in 1 of 2 checks: pgd linf eps=0.1 steps=20." in words
+    assert "Hardest: pgd linf eps=0.1 steps=20, 45.0 %." in words
+
+
+def test_runs_are_compared_on_the_same_examples(tmp_path: Path) -> None:
+    first = [FakeCheck("clean", correct=[T] * 10), pgd(0.1, [F] * 8 + [T] * 2)]
+    second = [FakeCheck("clean", correct=[T] * 9 + [F]), pgd(0.1, [T] * 9 + [F])]
+    page = report(
+        tmp_path,
+        make_run(tmp_path / "a", first, name="digits/standard/seed-0"),
+        make_run(tmp_path / "b", second, name="digits/noisy/seed-0"),
+    )
+    table = page.table("noisy against standard")
+    # Clean: 1 against 0, p = 1. PGD and jointly: 1 against 8, p = 2 (1 + 9) / 2**9 = 0.039; times 3 for Holm.
+    assert table["clean"] == ["10", "▼ −10.0", "1", "0", "1.000", "1.000", "no clear difference"]
+    assert table["pgd linf eps=0.1 steps=20"] == ["10", "▲ +70.0", "1", "8", "0.039", "0.117", "no clear difference"]
+    assert table["Every check at once"] == table["pgd linf eps=0.1 steps=20"]
+    assert "Holm-corrected over these 3 tests" in page.text
+
+
+def test_runs_on_other_data_are_not_compared(tmp_path: Path) -> None:
+    a, b = make_run(tmp_path / "a", CHECKS, name="a"), make_run(tmp_path / "b", CHECKS, name="b")
+    facts = json.loads((b / "run.json").read_text())
+    facts["data"]["fingerprint"] = "e" * 64
+    (b / "run.json").write_text(json.dumps(facts))
+    page = report(tmp_path, a, b)
+    assert "different data" in page.text
+    assert not [caption for caption in page.tables if "McNemar" in caption]
+
+
+def test_runs_with_other_labels_are_not_compared(tmp_path: Path) -> None:
+    facts = {"name": "b"}
+    a = make_run(tmp_path / "a", CHECKS, name="a")
+    b = make_run(tmp_path / "b", CHECKS, facts=facts, classes=("cat", "dog", "fox"))
+    assert "disagree on the true class" in report(tmp_path, a, b).text
+
+
+def test_per_class_and_confusion_are_counted(tmp_path: Path) -> None:
+    page = report(tmp_path, make_run(tmp_path / "run", CHECKS))
+    classes = page.table("percent right of each class")
+    assert classes["Check"] == ["cat", "dog"]
+    assert classes["clean"] == ["100", "50"]  # cats are examples 0 and 2
+    assert classes["pgd linf eps=0.1 steps=20"] == ["0", "50"]
+    assert page.table("best weights: clean. Rows")["dog"] == ["1", "1"]
+    assert page.table("pgd linf eps=0.1 steps=20. Rows")["cat"] == ["0", "2"]
+    assert "cat taken for dog (2×)" in page.text
+
+
+def test_curves_start_at_the_clean_accuracy_and_variance_becomes_sigma(tmp_path: Path) -> None:
+    variance = FakeCheck("noise var", "gaussian_noise", {"sigma": None, "variance": 0.04}, [T, F, F, F])
+    uniform = FakeCheck("uniform", "uniform_noise", {"eps": 0.1}, [T, T, F, F])
+    run = make_run(tmp_path / "run", [*CHECKS, variance, uniform, pgd(0.5, [F] * 4, norm="l2")])
+    specs = report(tmp_path, run).specs
+    sigma, linf, l2 = (specs[f"budget-{number}"]["data"] for number in range(3))
+    assert (sigma[0]["x"], sigma[0]["y"]) == ([0, 0.1, 0.2], [0.75, 0.5, 0.25])
+    assert {trace["name"]: trace["y"] for trace in linf} == {"pgd": [0.75, 0.25], "uniform noise": [0.75, 0.5]}
+    assert (l2[0]["x"], l2[0]["y"]) == ([0, 0.5], [0.75, 0])
+    assert sigma[0]["error_y"]["array"][0] == pytest.approx(0.9544 - 0.75, abs=1e-4)
+
+
+def test_variants_of_a_method_are_lines_of_their_own(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", [pgd(0.1, [T] * 4, steps=5), pgd(0.1, [F] * 4, steps=50)])
+    assert [trace["name"] for trace in report(tmp_path, run).specs["budget-0"]["data"]] == [
+        "pgd steps=5",
+        "pgd steps=50",
+    ]
+
+
+def test_checks_are_ordered_by_strength_not_by_spelling(tmp_path: Path) -> None:
+    checks = [
+        pgd(0.5, [F] * 4),
+        pgd(0.0625, [T] * 4),
+        FakeCheck("clean", correct=[T] * 4),
+        FakeCheck("x", "a new one", {}, [T] * 4),
+    ]
+    rows = list(report(tmp_path, make_run(tmp_path / "run", checks)).table("Accuracy in each check"))[2:]
+    assert rows == ["clean", "x", "pgd linf eps=0.0625 steps=20", "pgd linf eps=0.5 steps=20", "Every check at once"]
+
+
+def test_training_curves_skip_epochs_without_validation(tmp_path: Path) -> None:
+    page = report(tmp_path, make_run(tmp_path / "run", CHECKS, epochs=4))
+    loss, accuracy, rate = (page.specs[f"training-{number}"]["data"] for number in range(3))
+    assert [trace["name"] for trace in accuracy] == ["training", "validation", "validation, attacked"]
+    assert loss[1]["x"] == [2, 4]
+    assert rate[0]["x"] == [1, 2, 3, 4]
+    assert page.table("epoch by epoch")["1"][-2] == "not measured"
+
+
+def test_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", CHECKS, weights=("last", "best"), epochs=3, gallery=CHECKS[2].name)
+    first = write_report([run], tmp_path / "first.html").read_bytes()
+    assert write_report([run], tmp_path / "second.html").read_bytes() == first
+
+
+def test_nothing_is_fetched_from_elsewhere(tmp_path: Path) -> None:
+    page = report(tmp_path, make_run(tmp_path / "run", CHECKS, epochs=3, gallery=CHECKS[2].name))
+    addresses = [
+        attributes[key] or "" for _, attributes in page.elements for key in ("src", "href") if key in attributes
+    ]
+    assert addresses
+    assert all(address.startswith(("data:image/png;base64,", "#")) for address in addresses)
+    assert not [tag for tag, _ in page.elements if tag in ("link", "iframe", "object", "base")]
+
+
+def test_every_link_of_the_page_leads_somewhere(tmp_path: Path) -> None:
+    page = report(tmp_path, make_run(tmp_path / "run", CHECKS, epochs=3))
+    identifiers = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(set(identifiers)) == len(identifiers)
+    assert all((a["href"] or "")[1:] in identifiers for tag, a in page.elements if tag == "a")
+
+
+def test_title_can_be_given(tmp_path: Path) -> None:
+    out = write_report([make_run(tmp_path / "run", CHECKS)], tmp_path / "deep" / "r.html", title="Two & more")
+    assert "<title>Two &amp; more</title>" in out.read_text(encoding="utf-8")
+
+
+def test_never_loads_a_model() -> None:
+    allowed = ("holdfast.errors", "holdfast.results", "holdfast.statistics", "holdfast.report")
+    for path in Path(holdfast.report.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            assert not [n for n in names if n.startswith(("torch", "holdfast")) and not n.startswith(allowed)], path
+
+
+def test_a_directory_is_no_file_to_write(tmp_path: Path) -> None:
+    with pytest.raises(LedgerError, match="found a directory"):
+        write_report([make_run(tmp_path / "run", CHECKS)], tmp_path)
