@@ -14,10 +14,13 @@ def test_the_digits_are_those_of_scikit_learn_in_a_fixed_split() -> None:
     assert (len(digits.train), len(digits.test), digits.shape) == (1297, 500, (1, 8, 8))
     assert digits.classes == tuple("0123456789")
     pixels, y = load_digits(return_X_y=True)
-    for split in (digits.train, digits.test):
-        assert torch.equal(split.x.flatten(1) * 16, torch.tensor(pixels[split.index], dtype=torch.float32))
-        assert split.y.tolist() == y[split.index].tolist()
-    assert set(digits.train.index.tolist()).isdisjoint(digits.test.index.tolist())
+    given = sorted((*row, label) for row, label in zip(pixels.tolist(), y.tolist(), strict=True))
+    splits = (digits.train, digits.test)
+    ours = [
+        (*row, label) for s in splits for row, label in zip((s.x.flatten(1) * 16).tolist(), s.y.tolist(), strict=True)
+    ]
+    assert sorted(ours) == given  # all of them, each once
+    assert all(split.index.tolist() == list(range(len(split))) for split in splits)
     assert torch.bincount(digits.test.y).tolist() == [50, 51, 49, 51, 50, 51, 50, 50, 48, 50]
 
 

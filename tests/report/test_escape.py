@@ -5,11 +5,11 @@ import hashlib
 from pathlib import Path
 
 import pytest
+from tests.report.hostile import NAMES, hostile_runs
+from tests.report.reading import Read, read
 
 from holdfast.report import write_report
 from holdfast.report.figures import plain
-from tests.report.hostile import NAMES, hostile_runs
-from tests.report.reading import Read, read
 
 
 @pytest.fixture(name="page")
@@ -39,7 +39,8 @@ def test_plotly_gets_no_tags(page: Read) -> None:
 
 def test_templates_do_not_change_what_plotly_calculates(page: Read) -> None:
     templates = {trace["hovertemplate"] for spec in page.specs.values() for trace in spec["data"]}
-    assert templates <= {"%{y:.1%} %{text}", "%{y:.1%}", "%{y:.4g}"}
+    values = ("%{y:.1%} %{text}", "%{y:.1%}", "%{y:.4g}")
+    assert templates == {f"%{{fullData.name}}<br>{value} at %{{x}}<extra></extra>" for value in values}
 
 
 def test_only_the_known_scripts_may_run(page: Read) -> None:
@@ -54,5 +55,5 @@ def test_only_the_known_scripts_may_run(page: Read) -> None:
 def test_lone_surrogates_can_be_written(tmp_path: Path) -> None:
     from tests.report.factory import FakeCheck, make_run
 
-    run = make_run(tmp_path / "run", [FakeCheck("clean", correct=[True])], facts={"name": "\ud800"})
+    run = make_run(tmp_path / "run", [FakeCheck("clean", correct=[True])], facts={"name": "\ud800", "recipe": "\ud800"})
     assert write_report([run], tmp_path / "report.html").exists()

@@ -5,12 +5,12 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.report.factory import FakeCheck, make_run, noise, pgd
+from tests.report.reading import Read, read
 
 import holdfast.report
 from holdfast.errors import LedgerError
 from holdfast.report import write_report
-from tests.report.factory import FakeCheck, make_run, noise, pgd
-from tests.report.reading import Read, read
 
 T, F = True, False
 CHECKS = [
@@ -124,13 +124,13 @@ def test_variants_of_a_method_are_lines_of_their_own(tmp_path: Path) -> None:
 
 def test_checks_are_ordered_by_strength_not_by_spelling(tmp_path: Path) -> None:
     checks = [
-        pgd(0.5, [F] * 4),
-        pgd(0.0625, [T] * 4),
+        pgd(10, [F] * 4),
+        pgd(2, [T] * 4),
         FakeCheck("clean", correct=[T] * 4),
         FakeCheck("x", "a new one", {}, [T] * 4),
     ]
     rows = list(report(tmp_path, make_run(tmp_path / "run", checks)).table("Accuracy in each check"))[2:]
-    assert rows == ["clean", "x", "pgd linf eps=0.0625 steps=20", "pgd linf eps=0.5 steps=20", "Every check at once"]
+    assert rows == ["clean", "x", "pgd linf eps=2 steps=20", "pgd linf eps=10 steps=20", "Every check at once"]
 
 
 def test_training_curves_skip_epochs_without_validation(tmp_path: Path) -> None:

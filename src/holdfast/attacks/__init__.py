@@ -2,8 +2,9 @@
 
 from holdfast.attacks.fgsm import FGSM
 from holdfast.attacks.pgd import PGD
+from holdfast.attacks.targeted import Targeted
 from holdfast.types import Attack
 
-ATTACKS: dict[str, type[Attack]] = {"fgsm": FGSM, "pgd": PGD}
+ATTACKS: dict[str, type[Attack]] = {"fgsm": FGSM, "pgd": PGD, "targeted": Targeted}
 
-__all__ = ["ATTACKS", "FGSM", "PGD"]
+__all__ = ["ATTACKS", "FGSM", "PGD", "Targeted"]

@@ -9,6 +9,6 @@ import typer
 
 def command() -> None:
     """Print a JSON Schema; name it in an editor's YAML settings to get completion and checks while typing."""
-    from holdfast.recipe.load import file_schema
+    from holdfast.recipe import file_schema
 
     typer.echo(json.dumps(file_schema(), indent=2))

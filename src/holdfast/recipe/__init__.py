@@ -1,9 +1,10 @@
 """Recipes: YAML files that say everything about a run, read strictly into the methods' own dataclasses."""
 
+from holdfast.recipe.json_schema import file_schema
 from holdfast.recipe.load import load_recipes, parse_recipes
 from holdfast.recipe.plain import describe, plain, to_yaml
 from holdfast.recipe.schema import DataRecipe, EvaluateRecipe, FabricRecipe, Recipe, Selection, TrainRecipe
-from holdfast.recipe.strict import json_schema, parse
+from holdfast.recipe.strict import parse
 
 __all__ = [
     "DataRecipe",
@@ -13,7 +14,7 @@ __all__ = [
     "Selection",
     "TrainRecipe",
     "describe",
-    "json_schema",
+    "file_schema",
     "load_recipes",
     "parse",
     "parse_recipes",

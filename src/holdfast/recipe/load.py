@@ -14,7 +14,7 @@ import yaml
 
 from holdfast.errors import RecipeError, unknown
 from holdfast.recipe.schema import FAMILIES, Recipe
-from holdfast.recipe.strict import json_schema, parse
+from holdfast.recipe.strict import parse
 
 Path_ = tuple[str, ...]
 EXTRA = ("variants", "seeds")
@@ -56,24 +56,12 @@ def parse_recipes(text: str, overrides: Sequence[str] = (), *, file: Path = Path
         if not isinstance(changes or {}, dict):
             raise RecipeError(f"{file}: variants.{variant}: expected a mapping; got {type(changes).__name__}")
         one = _merged(said, changes or {}, Recipe)
-        where = _places(file, lines, str(variant), changes or {})
+        origins = _write_out_sweeps(one)
+        where = _places(file, lines, str(variant), changes or {}, origins)
         for seed in seeds:
             name = "/".join(filter(None, [str(said["name"]), str(variant), f"seed-{seed}"]))
-            runs.append(parse(Recipe, _prepared({**one, "name": name, "seed": seed}), where=where))
+            runs.append(parse(Recipe, {**one, "name": name, "seed": seed}, where=where))
     return runs
-
-
-def file_schema() -> dict[str, Any]:
-    """JSON Schema of a recipe file: a run, with variants and seeds."""
-    schema = json_schema(Recipe)
-    (body,) = [part for part in schema.get("anyOf", [schema]) if "properties" in part or "$ref" in part]
-    run = schema["$defs"][body["$ref"].rsplit("/", 1)[-1]] if "$ref" in body else body
-    variant = {"type": ["object", "null"], "description": "fields of the recipe that this variant changes"}
-    run["properties"]["variants"] = {"type": "object", "additionalProperties": variant}
-    run["properties"]["seeds"] = {"type": "array", "items": {"type": "integer"}, "minItems": 1}
-    run["required"] = ["data", "model"]
-    whole = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "holdfast recipe", **run}
-    return {**whole, "$defs": schema["$defs"]}
 
 
 def _known_keys(said: dict[str, Any], file: Path) -> None:
@@ -83,11 +71,13 @@ def _known_keys(said: dict[str, Any], file: Path) -> None:
             raise RecipeError(f"{file}: {unknown(key, [*known, *EXTRA])}")
 
 
-def _prepared(said: dict[str, Any]) -> dict[str, Any]:
-    """Checks that stand for several, written out."""
-    if isinstance(said.get("checks"), list):
-        said["checks"] = [one for check in said["checks"] for one in _each(check)]
-    return said
+def _write_out_sweeps(said: dict[str, Any]) -> list[int]:
+    """Replace checks that stand for several by these; returns where each stood in the list before."""
+    if not isinstance(said.get("checks"), list):
+        return []
+    written = [(place, one) for place, check in enumerate(said["checks"]) for one in _each(check)]
+    said["checks"] = [one for _, one in written]
+    return [place for place, _ in written]
 
 
 def _each(check: Any) -> Iterator[Any]:
@@ -216,12 +206,15 @@ def _lines(node: Any, path: Path_) -> Iterator[tuple[Path_, int]]:
             yield from _lines(value, (*path, str(number)))
 
 
-def _places(file: Path, lines: dict[Path_, int], variant: str, changes: dict[str, Any]) -> Callable[[Path_], str]:
+def _places(
+    file: Path, lines: dict[Path_, int], variant: str, changes: dict[str, Any], origins: list[int]
+) -> Callable[[Path_], str]:
     """Names the place of a path: file, line where the nearest key stands, and the path itself."""
 
     def place(path: Path_) -> str:
-        changed = bool(path) and path[0] in changes
-        full = ("variants", variant, *path) if changed else path
+        if path[:1] == ("checks",) and len(path) > 1 and path[1].isdigit() and int(path[1]) < len(origins):
+            path = ("checks", str(origins[int(path[1])]), *path[2:])
+        full = ("variants", variant, *path) if path and path[0] in changes else path
         line = next((lines[full[:n]] for n in range(len(full), 0, -1) if full[:n] in lines), None)
         return f"{file}{f':{line}' if line else ''}: {'.'.join(full)}"
 

@@ -31,7 +31,7 @@ def write_report(runs: Sequence[Path], out: Path, *, title: str | None = None) -
     """
     if out.is_dir():
         raise LedgerError(f"{out}: expected the name of a file to write the report to, found a directory")
-    # Names may hold lone surrogates, legal in JSON and not in UTF-8.
+    # JSON may hold lone surrogates, which UTF-8 cannot.
     page = render(read_runs(runs), title=title).encode("utf-8", "replace")
     write_atomically(out, lambda path: path.write_bytes(page))
     return out

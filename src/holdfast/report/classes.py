@@ -53,7 +53,8 @@ def class_table(run: RunData) -> ClassTable:
     for check in run.main_checks:
         here = [found.get((check.name, label)) for label in shown]
         rows.append((check.name, [Cell(NOT_RUN) if r is None else _accuracy(r["accuracy"]) for r in here]))
-    caption = f"{run.label}, {run.weights[0]} weights: percent right of each class. The stronger the colour, the more is lost."
+    about = "percent right of each class; the stronger the colour, the more is lost"
+    caption = f"{run.label}, {run.weights[0]} weights: {about}."
     table = Table(caption, "Check", [run.class_name(label) for label in shown], rows)
     return ClassTable(_caution(frame, len(shown)), table)
 

@@ -11,6 +11,8 @@ from holdfast.report.curves import Chart, Curve
 COLOURS = 6  # --series-0 ... in the style sheet
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x")
+# Names come in as values, never as part of the template, so that they cannot hold placeholders of their own.
+HOVER = "%{{fullData.name}}<br>%{{{}}} at %{{x}}<extra></extra>"
 FEW = 30  # points of a line that are marked
 
 
@@ -92,10 +94,11 @@ def _trace(curve: Curve, name: str, colour: int, dash: int, share: bool) -> dict
         "y": curve.y,
         "line": {"color": ink, "dash": DASHES[dash], "width": 2},
         "marker": {"color": ink, "symbol": SYMBOLS[dash], "size": 7},
-        "hovertemplate": "%{y:.1%} %{text}" if share else "%{y:.4g}",
+        "hovertemplate": HOVER.format("y:.1%" if share else "y:.4g"),
     }
     if curve.low:
         trace["text"] = curve.notes
+        trace["hovertemplate"] = HOVER.format("y:.1%").replace(" at", " %{text} at")
         trace["error_y"] = {
             "type": "data",
             "symmetric": False,
@@ -105,8 +108,6 @@ def _trace(curve: Curve, name: str, colour: int, dash: int, share: bool) -> dict
             "thickness": 1.2,
             "width": 3,
         }
-    elif share:
-        trace["hovertemplate"] = "%{y:.1%}"
     return trace
 
 
@@ -127,9 +128,10 @@ def _layout(chart: Chart) -> dict[str, Any]:
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"family": "system-ui, sans-serif", "size": 13, "color": "var(--ink)"},
-        "hovermode": "x unified",
+        "hovermode": "closest",
         "hoverlabel": {"bgcolor": "var(--raised)", "bordercolor": "var(--line)", "namelength": -1},
         "dragmode": False,
+        "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": "var(--quiet)", "activecolor": "var(--ink)"},
         "xaxis": axis
         | {"title": {"text": plain(chart.x_title), "font": {"size": 13}, "standoff": 8}, "rangemode": "tozero"},
         "yaxis": axis | (share if chart.share else {"rangemode": "tozero"}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -38,17 +39,17 @@ class RunData:
     epochs: tuple[Mapping[str, Any], ...]
     galleries: tuple[Gallery, ...]
 
-    @property
+    @cached_property
     def weights(self) -> tuple[str, ...]:
         """Weights with results, the ones that figures show first."""
         return tuple(sorted(self.rows["weights"].unique(), key=_preference))
 
-    @property
+    @cached_property
     def main_rows(self) -> pl.DataFrame:
         """Rows of the weights that figures, classes and comparisons are about."""
         return self.rows.filter(pl.col("weights") == self.weights[0])
 
-    @property
+    @cached_property
     def main_checks(self) -> tuple[Check, ...]:
         """The checks of `main_rows`, in order."""
         return checks_of(self.main_rows)
@@ -63,7 +64,7 @@ class RunData:
         names = self.section("data").get("classes")
         return str(names[index]) if isinstance(names, list) and 0 <= index < len(names) else str(index)
 
-    @property
+    @cached_property
     def classes(self) -> int:
         """Number of classes: those named, or more when the ledger has more."""
         names = self.section("data").get("classes")
@@ -80,16 +81,18 @@ def read_run(path: Path) -> RunData:
     if rows.is_empty():
         raise LedgerError(f"{path / 'ledger'}: expected results, found parts without rows; evaluate again")
     recipe = path / "recipe.yaml"
+    # JSON may hold lone surrogates, which tables and UTF-8 cannot.
+    name = facts["name"].encode("utf-8", "replace").decode()
     return _labelled(
         RunData(
-            label=facts["name"],
+            label=name,
             facts=facts,
             rows=rows,
             recipe=_text(recipe) if recipe.exists() else None,
             epochs=_epochs(path / "metrics.jsonl"),
             galleries=read_galleries(path / "gallery"),
         ),
-        facts["name"],
+        name,
     )
 
 

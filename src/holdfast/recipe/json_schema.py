@@ -1,0 +1,112 @@
+"""JSON Schema of recipe files, so that editors can complete and check them."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import types
+import typing
+from typing import Any, Literal
+
+from holdfast.recipe.schema import FAMILIES, Recipe
+
+NUMBER = {"type": ["number", "string"], "description": "a number, or a fraction such as 8/255"}
+EACH = {
+    "type": "object",
+    "properties": {"each": {"type": "array"}},
+    "required": ["each"],
+    "additionalProperties": False,
+    "description": "in checks: one check for each of these values",
+}
+SIMPLE: dict[Any, dict[str, Any]] = {
+    float: {"anyOf": [NUMBER, EACH]},
+    int: {"anyOf": [{"type": "integer"}, EACH]},
+    bool: {"type": "boolean"},
+    str: {"type": "string"},
+}
+
+
+def file_schema() -> dict[str, Any]:
+    """The schema of a recipe file: a run, with variants and seeds."""
+    definitions: dict[str, Any] = {}
+    run = _fields(Recipe, Recipe, definitions)
+    variant = {"type": ["object", "null"], "description": "the fields that this variant changes"}
+    run["properties"]["variants"] = {"type": "object", "additionalProperties": variant}
+    run["properties"]["seeds"] = {"type": "array", "items": {"type": "integer"}, "minItems": 1}
+    run["required"] = ["data", "model"]
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "holdfast recipe",
+        **run,
+        "$defs": definitions,
+    }
+
+
+def _schema(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a field of type `kind`; families and groups become definitions."""
+    if kind in FAMILIES:
+        return _defined(_title(kind), lambda: _family(kind, definitions), definitions)
+    if dataclasses.is_dataclass(kind):
+        return _defined(_title(kind), lambda: _record(kind, kind, definitions), definitions)
+    if kind in SIMPLE:
+        return SIMPLE[kind]
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is Literal:
+        return {"enum": list(arguments)}
+    if origin in (typing.Union, types.UnionType):
+        return {"anyOf": [{"type": "null"}, *[_schema(a, definitions) for a in arguments if a is not type(None)]]}
+    if origin is tuple:
+        item = _schema(arguments[0], definitions)
+        return {"anyOf": [{"type": "array", "items": item}, item]}
+    return {}
+
+
+def _defined(title: str, make: typing.Callable[[], dict[str, Any]], definitions: dict[str, Any]) -> dict[str, Any]:
+    if title not in definitions:
+        definitions[title] = {}  # known from here on, in case it holds itself
+        definitions[title] = make()
+    return {"$ref": f"#/$defs/{title}"}
+
+
+def _family(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    """One name, alone or with its fields."""
+    entries = {name: _entry(entry, definitions) for name, entry in FAMILIES[kind].items()}
+    named = {"type": "object", "properties": entries, "additionalProperties": False, "minProperties": 1}
+    return {"anyOf": [{"enum": sorted(entries)}, {**named, "maxProperties": 1}]}
+
+
+def _entry(entry: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(entry, type):
+        return _record(entry, entry, definitions)
+    if dataclasses.is_dataclass(entry):
+        return _record(type(entry), entry, definitions)
+    return {"type": ["object", "null"], "maxProperties": 0}
+
+
+def _record(kind: Any, defaults: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    """Fields by name, nothing, or what stands for the first field."""
+    whole = _fields(kind, defaults, definitions)
+    hints = typing.get_type_hints(kind)
+    names = list(whole["properties"])
+    first = [_schema(hints[names[0]], definitions)] if names else []
+    return {"anyOf": [whole, *first, *([] if whole["required"] else [{"type": "null"}])]}
+
+
+def _fields(kind: Any, defaults: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    hints = typing.get_type_hints(kind)
+    own = [f for f in dataclasses.fields(kind) if f.init]
+    missing = dataclasses.MISSING
+    prototype = not isinstance(defaults, type)
+    required = [f.name for f in own if not prototype and f.default is missing and f.default_factory is missing]
+    return {
+        "type": "object",
+        "description": (inspect.getdoc(kind) or "").split("\n\n")[0],
+        "properties": {f.name: _schema(hints[f.name], definitions) for f in own},
+        "required": required,
+        "additionalProperties": False,
+    }
+
+
+def _title(kind: Any) -> str:
+    """Name of a definition; unions and callables have none of their own."""
+    return str(getattr(kind, "__name__", "Check" if typing.get_origin(kind) is types.UnionType else "Loss"))

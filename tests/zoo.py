@@ -1,0 +1,200 @@
+"""Small models whose right answers are known, and small networks trained on the digits."""
+
+import functools
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from holdfast.data.digits import Digits
+from holdfast.rng import Streams, permutation
+from holdfast.threat import L1, L2, Linf
+
+THREAT_KINDS = {"linf": Linf, "l2": L2, "l1": L1}
+
+
+def images(count, shape=(1, 4, 4), *, seed=0, low=0.0, high=1.0, dtype=torch.float64):
+    """Uniform images with values in [low, high)."""
+    return low + (high - low) * Streams(seed, "zoo images", count).uniform(torch.empty(count, *shape, dtype=dtype))
+
+
+def labels(count, classes, *, seed=0):
+    return Streams(seed, "zoo labels", count).integers(classes)
+
+
+class Linear(nn.Module):
+    """K-class linear classifier of flattened images."""
+
+    def __init__(self, weight, bias):
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(weight), nn.Parameter(bias)
+
+    def features(self, x):
+        return x.flatten(1)
+
+    def head(self, features):
+        return F.linear(features, self.weight, self.bias)
+
+    def forward(self, x):
+        return self.head(self.features(x))
+
+
+def linear(classes, shape=(1, 4, 4), *, seed=0, dtype=torch.float64):
+    """A linear classifier with normal weights, its logits centred on the middle of the box."""
+    size = torch.Size(shape).numel()
+    weight = Streams(seed, "zoo weights", classes).normal(torch.empty(classes, size, dtype=dtype))
+    return Linear(weight, -0.5 * weight.sum(1))
+
+
+class HalfSpace(nn.Module):
+    """Two classes with logits -m, +m for m = <w, x> + b: class 1 where m > 0."""
+
+    def __init__(self, weight, bias):
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(weight), nn.Parameter(bias)
+
+    def signed(self, x):
+        return x.flatten(1) @ self.weight + self.bias
+
+    def forward(self, x):
+        m = self.signed(x)
+        return torch.stack((-m, m), dim=1)
+
+
+def half_space(size=12, *, seed=0, dtype=torch.float64):
+    """A half-space through the middle of the box."""
+    weight = Streams(seed, "zoo half-space").normal(torch.empty(1, size, dtype=dtype))[0]
+    return HalfSpace(weight, -0.5 * weight.sum())
+
+
+def half_space_distance(model, x, kind):
+    """Distance of each x to the decision boundary: margin over dual norm. Exact where the box does not matter."""
+    with torch.no_grad():
+        order = {"linf": 1, "l2": 2, "l1": torch.inf}[kind]
+        return model.signed(x).abs() / torch.linalg.vector_norm(model.weight, order)
+
+
+def half_space_points(model, count=20, *, seed=0, scale=0.02):
+    """Points near the middle of the box with their labels by the model: the box is far in every norm."""
+    like = torch.empty(count, len(model.weight), dtype=model.weight.dtype)
+    x = 0.5 + scale * Streams(seed, "zoo points", count).normal(like)
+    with torch.no_grad():
+        return x, model(x).argmax(1)
+
+
+class Masked(nn.Module):
+    """A classifier with a masked gradient: its input is rounded to a grid, so the gradient is zero everywhere."""
+
+    def __init__(self, model, levels=4):
+        super().__init__()
+        self.model, self.levels = model, levels
+
+    def forward(self, x):
+        return self.model((x * self.levels).round() / self.levels)
+
+
+class Normed(nn.Module):
+    """Convolution, BatchNorm, ReLU, dropout, dense: everything that depends on the mode."""
+
+    def __init__(self, classes=3, channels=1, side=4, dropout=0.5):
+        super().__init__()
+        self.convolution = nn.Conv2d(channels, 4, 3, padding=1)
+        self.norm = nn.BatchNorm2d(4)
+        self.dropout = nn.Dropout(dropout)
+        self.head = nn.Linear(4 * side * side, classes)
+
+    def features(self, x):
+        return self.dropout(F.relu(self.norm(self.convolution(x))).flatten(1))
+
+    def forward(self, x):
+        return self.head(self.features(x))
+
+
+def seeded(make, seed=0):
+    """A module made with a seed, the global random state left alone."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        return make()
+
+
+def normed(classes=3, *, dropout=0.5, side=4):
+    """A network with BatchNorm statistics of its own, in eval mode, float64."""
+    model = seeded(lambda: Normed(classes, side=side, dropout=dropout)).double()
+    with torch.no_grad():
+        model.norm.running_mean.copy_(images(4, ())[:4])
+        model.norm.running_var.copy_(0.5 + images(4, (), seed=1)[:4])
+    return model.eval()
+
+
+def frozen_norm():
+    """A network in train mode whose BatchNorm is frozen in eval mode, and without dropout."""
+    model = normed(dropout=0.0).train()
+    model.norm.eval()
+    return model
+
+
+def with_dropout():
+    """A network with dropout in train mode; its BatchNorm is frozen."""
+    model = normed(dropout=0.5).train()
+    model.norm.eval()
+    return model
+
+
+def smooth(classes=5, shape=(1, 4, 4), *, seed=0):
+    """A random smooth network (float64), so that gradients differ from point to point and nothing ties."""
+    size = torch.Size(shape).numel()
+    layers = (nn.Flatten(), nn.Linear(size, 16), nn.Tanh(), nn.Linear(16, classes))
+    model = seeded(lambda: nn.Sequential(*layers[:1], nn.Linear(size, 16), nn.Tanh(), nn.Linear(16, classes)), seed)
+    with torch.no_grad():
+        model[1].weight.mul_(4)
+        model[3].weight.mul_(4)
+    return model.double().eval()
+
+
+@functools.cache
+def digits():
+    """Test images and labels of the digits: 500, (1, 8, 8), float32."""
+    return Digits()().test.batch(slice(None))
+
+
+@functools.cache
+def _train_digits():
+    return Digits()().train.batch(slice(None))
+
+
+def _fit(model, *, epochs, noise=0.0, lr=3e-3, batch=64):
+    x, y = _train_digits()
+    optimizer = torch.optim.Adam(model.parameters(), lr)
+    model.train()
+    for epoch in range(epochs):
+        for rows in permutation(len(x), epoch, "zoo order").split(batch):
+            z = x[rows] + noise * Streams(epoch, "zoo noise", rows).normal(x[rows])
+            optimizer.zero_grad()
+            F.cross_entropy(model(z.clamp(0, 1)), y[rows]).backward()
+            optimizer.step()
+    return model.eval()
+
+
+@functools.cache
+def digits_mlp():
+    """A perceptron trained on the digits: about 97 % right."""
+    layers = lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))  # noqa: E731
+    return _fit(seeded(layers), epochs=12)
+
+
+@functools.cache
+def digits_cnn():
+    """A small convolutional network trained on noisy digits: about 97 % right, half of it under small attacks."""
+
+    def layers():
+        return nn.Sequential(
+            nn.Conv2d(1, 12, 3, padding=1),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(12, 24, 3, padding=1),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(24 * 16, 10),
+        )
+
+    return _fit(seeded(layers), epochs=10, noise=0.1)
