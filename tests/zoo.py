@@ -143,8 +143,7 @@ def with_dropout():
 def smooth(classes=5, shape=(1, 4, 4), *, seed=0):
     """A random smooth network (float64), so that gradients differ from point to point and nothing ties."""
     size = torch.Size(shape).numel()
-    layers = (nn.Flatten(), nn.Linear(size, 16), nn.Tanh(), nn.Linear(16, classes))
-    model = seeded(lambda: nn.Sequential(*layers[:1], nn.Linear(size, 16), nn.Tanh(), nn.Linear(16, classes)), seed)
+    model = seeded(lambda: nn.Sequential(nn.Flatten(), nn.Linear(size, 16), nn.Tanh(), nn.Linear(16, classes)), seed)
     with torch.no_grad():
         model[1].weight.mul_(4)
         model[3].weight.mul_(4)
@@ -178,8 +177,8 @@ def _fit(model, *, epochs, noise=0.0, lr=3e-3, batch=64):
 @functools.cache
 def digits_mlp():
     """A perceptron trained on the digits: about 97 % right."""
-    layers = lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))  # noqa: E731
-    return _fit(seeded(layers), epochs=12)
+    make = functools.partial(nn.Sequential, nn.Flatten())
+    return _fit(seeded(lambda: make(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))), epochs=12)
 
 
 @functools.cache

@@ -47,7 +47,7 @@ class Counted:
 
     def narrow(self, selection: Tensor) -> Counted:
         """Count only for the selected examples from now on."""
-        return Counted(self._model, self.counts, self._rows[selection.to(self._rows.device)])
+        return Counted(narrow(self._model, selection), self.counts, self._rows[selection.to(self._rows.device)])
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)

@@ -8,6 +8,7 @@ that a report says is a query on these rows.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,14 +63,27 @@ class Ledger:
         return sorted(self.path.glob("*.parquet"))
 
     def read(self) -> pl.DataFrame:
-        """All rows, ordered by weights, check and example."""
+        """All rows, ordered by weights, check (in the order of `natural`) and example."""
         frames = [_read_part(path) for path in self.parts()]
         if not frames:
             raise LedgerError(f"{self.path}: expected a ledger with results, found none; run `holdfast evaluate` first")
-        return pl.concat(frames).sort("weights", "check", "example", maintain_order=True)
+        rows = pl.concat(frames)
+        places = {check: place for place, check in enumerate(sorted(rows["check"].unique(), key=natural))}
+        return rows.sort("weights", pl.col("check").replace_strict(places), "example", maintain_order=True)
 
     def _file(self, part: str) -> Path:
         return self.path / f"{part}.parquet"
+
+
+def natural(check: str) -> tuple[bool, list[tuple[bool, float, str]]]:
+    """A key that puts clean images first and numbers, fractions too, in the order of their size."""
+    words = re.split(r"(\d+(?:\.\d+)?(?:e-?\d+)?(?:/\d+)?)", check)
+    return check != "clean", [(number % 2 == 0, *_worth(word, number % 2 == 1)) for number, word in enumerate(words)]
+
+
+def _worth(word: str, is_number: bool) -> tuple[float, str]:
+    top, _, bottom = word.partition("/")
+    return (float(top) / float(bottom or 1) if is_number and float(bottom or 1) else 0.0), word
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:

@@ -16,10 +16,14 @@ import yaml
 from torch import Tensor, nn
 
 from holdfast.data import Dataset, Split, channel_statistics, split_validation, subset
-from holdfast.errors import CheckpointError, DataError, RecipeError
-from holdfast.models import build, load_weights, read_metadata
+from holdfast.errors import CheckpointError, DataError, HoldfastError, RecipeError
+from holdfast.models import Architecture, build, load_weights, read_metadata, read_state
+from holdfast.models.external import Python
 from holdfast.recipe import DataRecipe, Recipe, parse, plain, to_yaml
 from holdfast.results import Ledger, write_atomically
+
+FREE = ("checks", "evaluate.batch_size", "evaluate.gallery")
+"""What may change between two visits to a run: neither its weights nor the blocks of its ledger depend on it."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +78,9 @@ class Run:
         try:
             said: dict[str, Any] = json.loads(self.info_file.read_text(encoding="utf-8"))
         except ValueError:
-            raise CheckpointError(
-                f"{self.info_file}: expected JSON written by holdfast; delete it and repeat"
-            ) from None
+            said = None  # type: ignore[assignment]
+        if not isinstance(said, dict):
+            raise CheckpointError(f"{self.info_file}: expected JSON written by holdfast; delete it and repeat")
         return said
 
     def tell(self, **facts: Any) -> None:
@@ -88,11 +92,8 @@ class Run:
         """Take the directory for a recipe, or go on in it; another recipe's training is not overwritten."""
         file = self.path / "recipe.yaml"
         if file.exists():
-            there = parse(
-                Recipe, yaml.safe_load(file.read_text(encoding="utf-8")), where=lambda path: f"{file}: {path}"
-            )
-            changed = _changes(plain(there, Recipe), plain(recipe, Recipe), "")
-            relevant = [path for path in changed if not path.startswith(("checks", "evaluate"))]
+            changed = _changes(plain(_read_recipe(file), Recipe), plain(recipe, Recipe), "")
+            relevant = [path for path in changed if not path.startswith(FREE)]
             if relevant:
                 raise RecipeError(
                     f"{self.path}: holds a run of another recipe (differs in {', '.join(relevant[:3])}); "
@@ -165,10 +166,22 @@ def new_model(recipe: Recipe, splits: Splits) -> nn.Module:
 
 
 def _built(recipe: Recipe, shape: Any, classes: int, mean: Any = None, std: Any = None) -> nn.Module:
+    return new_network(recipe.model, shape, classes, seed=recipe.seed, mean=mean, std=std)
+
+
+def new_network(
+    architecture: Architecture, shape: tuple[int, int, int], classes: int, *, seed: int = 0, mean: Any = None,
+    std: Any = None,
+) -> nn.Module:  # fmt: skip
+    """A network with fresh weights; what cannot be built is the recipe's fault, a user's factory included."""
     try:
-        return build(recipe.model, shape, classes, seed=recipe.seed, mean=mean, std=std)
-    except ValueError as error:
-        raise RecipeError(f"model: {error}") from None
+        return build(architecture, shape, classes, seed=seed, mean=mean, std=std)
+    except HoldfastError:
+        raise
+    except Exception as error:  # a user's factory may raise anything
+        if isinstance(error, ValueError) or isinstance(architecture, Python):
+            raise RecipeError(f"model: {_line(error)}") from error
+        raise
 
 
 def weights_metadata(recipe: Recipe, splits: Splits, state: Mapping[str, Tensor], epoch: int) -> dict[str, str]:
@@ -215,13 +228,20 @@ def load_model(path: Path | str) -> Loaded:
             f"{file}: expected weights written by holdfast; {', '.join(missing)} not stated; "
             "for other networks use --model and --weights"
         )
-    recipe: Recipe = parse(Recipe, yaml.safe_load(said["recipe"]), where=lambda at: f"{file}: {'.'.join(at)}")
-    classes = tuple(json.loads(said["classes"]))
-    model = _built(recipe, tuple(json.loads(said["shape"])), len(classes))
+    try:
+        recipe: Recipe = parse(Recipe, yaml.safe_load(said["recipe"]), where=lambda at: f"{file}: {'.'.join(at)}")
+        classes, shape = tuple(json.loads(said["classes"])), tuple(json.loads(said["shape"]))
+        epoch = int(said.get("epoch", 0))
+    except (ValueError, TypeError, yaml.YAMLError) as error:
+        raise CheckpointError(f"{file}: expected metadata written by holdfast; {_line(error)}") from None
+    model = _built(recipe, shape, len(classes))
+    kinds = {tensor.dtype for tensor in read_state(file).values() if tensor.is_floating_point()}
+    if len(kinds) == 1:  # the precision it was trained in
+        model = model.to(dtype=kinds.pop())
     load_weights(model, file)
     if content_hash(model.state_dict()) != said["hash"]:
         raise CheckpointError(f"{file}: expected content with hash {said['hash'][:12]}; the file was changed")
-    return Loaded(model, recipe, classes, said["hash"], int(said.get("epoch", 0)), file)
+    return Loaded(model, recipe, classes, said["hash"], epoch, file)
 
 
 def content_hash(state: Mapping[str, Tensor]) -> str:
@@ -232,6 +252,11 @@ def content_hash(state: Mapping[str, Tensor]) -> str:
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         digest.update(tensor.flatten().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
+
+
+def _line(error: BaseException) -> str:
+    text = str(error).strip().partition("\n")[0]
+    return text if isinstance(error, ValueError) and text else f"{type(error).__name__}: {text}".removesuffix(": ")
 
 
 def version() -> str:

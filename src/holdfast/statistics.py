@@ -88,6 +88,19 @@ def mcnemar(first: Sequence[bool], second: Sequence[bool]) -> Paired:
     )
 
 
+def holm(p_values: Sequence[float]) -> tuple[float, ...]:
+    """Holm's step-down correction: p-values that may be read together.
+
+    Reference:
+        Holm, A Simple Sequentially Rejective Multiple Test Procedure, Scandinavian Journal of Statistics 1979.
+    """
+    adjusted, largest = [0.0] * len(p_values), 0.0
+    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
+        adjusted[index] = largest
+    return tuple(adjusted)
+
+
 def trapezoid(values: Sequence[float], positions: Sequence[float]) -> float:
     """Area under the broken line through the points (positions increasing)."""
     if len(values) != len(positions) or len(values) < 2:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.report.compare import holm
+from holdfast.statistics import holm
 
 
 def test_holm_steps_down_and_never_decreases() -> None:

@@ -39,4 +39,4 @@ class FGSM:
         """The point found for each example; `rng` is not used."""
         aim = Aim.of(self.loss, y, target)
         _, grad, _ = input_gradient(aim.loss, model, x, aim.labels)
-        return self.threat.extreme(grad, x)
+        return self.threat.extreme(grad, x.detach())

@@ -52,6 +52,7 @@ class Front:
     """
 
     def __init__(self, model: Classifier, x: Tensor, aim: Aim, rng: Streams, *, leave: bool) -> None:
+        x = x.detach()
         self.found = x.clone()
         self.model, self.x, self.aim, self.rng = model, x, aim, rng
         self._leave = leave

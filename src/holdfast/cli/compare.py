@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from holdfast.cli.options import Json
 from holdfast.errors import LedgerError
+
+if TYPE_CHECKING:
+    from holdfast.report.compare import Comparison
 
 
 def command(
@@ -20,54 +23,57 @@ def command(
     """Compare runs on the same examples; differences are against the first run, with exact McNemar tests."""
     from holdfast.cli import work
     from holdfast.cli.find import find_runs
-    from holdfast.report import write_report
+    from holdfast.report import read_runs, write_report
+    from holdfast.report.compare import comparison
     from holdfast.runs import Run
 
-    found = [Run(path) for path in find_runs(runs)]
+    found = find_runs(runs)
     if len(found) < 2:
         raise LedgerError(f"{runs[0]}: expected two or more runs to compare; found {len(found)}")
-    records, pairs = work.summary(found), _pairs(found)
-    written = write_report([run.path for run in found], out) if out else None
+    first, *others = read_runs(found)
+    comparisons = [comparison(first, other) for other in others]
+    records = work.summary([Run(path) for path in found])
+    written = write_report(found, out) if out else None
     if as_json:
-        typer.echo(json.dumps({"results": records, "paired": pairs, "report": str(written) if written else None}))
+        paired = [record for one in comparisons for record in _records(one)]
+        typer.echo(json.dumps({"results": records, "paired": paired, "report": str(written) if written else None}))
         return
     work.show_summary(records)
-    _show(pairs)
+    for one in comparisons:
+        _show(one)
     if written:
         work.say(f"report: {written}")
 
 
-def _pairs(runs: list[Any]) -> list[dict[str, Any]]:
-    """Every run against the first, check by check, each with its best weights."""
-    import polars as pl
-
-    from holdfast.results import compared
-
-    frames = [_first_weights(run.ledger.read()) for run in runs]
-    names = [frame["run"][0] for frame in frames]
-    rows, pairs = pl.concat(frames), []
-    for name in names[1:]:
-        for check, pair in compared(rows, name, names[0]):
-            pairs.append({"run": name, "against": names[0], "check": check, **vars(pair)})
-    if not pairs:
-        raise LedgerError("the runs have no check and example in common; nothing to compare")
-    return pairs
-
-
-def _first_weights(rows: Any) -> Any:
-    import polars as pl
-
-    return rows.filter(pl.col("weights") == min(rows["weights"]))
+def _records(one: Comparison) -> list[dict[str, Any]]:
+    """A record per check; differences are those of the second run against the first."""
+    if one.problem:
+        return [{"run": one.second, "against": one.first, "problem": one.problem}]
+    return [
+        {
+            "run": one.second,
+            "against": one.first,
+            "check": check,
+            "difference": -pair.difference,
+            "only_run": pair.only_second,
+            "only_against": pair.only_first,
+            "examples": pair.examples,
+            "p_value": pair.p_value,
+            "p_holm": adjusted,
+        }
+        for (check, pair), adjusted in zip(one.pairs, one.adjusted, strict=True)
+    ]
 
 
-def _show(pairs: list[dict[str, Any]]) -> None:
-    from holdfast.cli import work
-    from holdfast.cli.screen import table
+def _show(one: Comparison) -> None:
+    from holdfast.cli.screen import stdout, table
 
-    names = work.short_names([pair["run"] for pair in pairs] + [pairs[0]["against"]])
+    if one.problem:
+        stdout().print(f"{one.second} against {one.first}: {one.problem}")
+        return
     rows = [
-        [f"{name}: {pair['check']}", f"{100 * pair['difference']:+.1f}", f"{pair['only_first']}",
-         f"{pair['only_second']}", f"{pair['p_value']:.2g}"]
-        for name, pair in zip(names, pairs, strict=False)
-    ]  # fmt: skip
-    table(["", "points", "only it right", f"only {names[-1]} right", "p"], rows, title=f"against {names[-1]}")
+        [check, f"{-100 * pair.difference:+.1f}", str(pair.only_second), str(pair.only_first), f"{adjusted:.2g}"]
+        for (check, pair), adjusted in zip(one.pairs, one.adjusted, strict=True)
+    ]
+    title = f"{one.second} against {one.first} (p: exact McNemar, Holm-corrected over {len(rows)} tests)"
+    table(["", "points", f"only {one.second} right", f"only {one.first} right", "p"], rows, title=title)

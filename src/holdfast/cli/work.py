@@ -112,19 +112,22 @@ def summary(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 
 def show_summary(records: Sequence[dict[str, Any]]) -> None:
-    """Print accuracies: a row per check, a column per run and weights."""
-    subjects = list(dict.fromkeys((record["run"], record["weights"]) for record in records))
-    checks = list(dict.fromkeys(record["check"] for record in records if record["check"] != "worst case"))
+    """Print accuracies: a row per check, a column per run with its best weights; the last weights get two rows."""
     cells = {(r["run"], r["weights"], r["check"]): r for r in records}
+    labels = {run: min(r["weights"] for r in records if r["run"] == run) for run, _, _ in cells}
+    checks = list(dict.fromkeys(check for _, _, check in cells if check != "worst case"))
+    lines: list[tuple[str, str, str | None]] = [(check, check, None) for check in [*checks, "worst case"]]
+    if any(weights == "last" != labels[run] for run, weights, _ in cells):
+        lines += [(f"{check}, last weights", check, "last") for check in (checks[0], "worst case")]
     rows = []
-    for check in [*checks, "worst case"]:
-        row = [check]
-        for subject in subjects:
-            cell = cells.get((*subject, check))
-            row.append(f"{percent(cell['accuracy'])} {interval(cell['low'], cell['high'])}" if cell else "-")
-        rows.append(row)
-    heads = short_names([f"{run} ({weights})" for run, weights in subjects])
-    table(["accuracy [95 % interval]", *heads], rows)
+    for title, check, weights in lines:
+        found = [cells.get((run, weights or label, check)) for run, label in labels.items()]
+        rows.append([title, *[_share(cell) if cell else "-" for cell in found]])
+    table(["accuracy [95 % interval]", *short_names(list(labels))], rows)
+
+
+def _share(cell: dict[str, Any]) -> str:
+    return f"{percent(cell['accuracy'])} {interval(cell['low'], cell['high'])}"
 
 
 def short_names(names: Sequence[str]) -> list[str]:

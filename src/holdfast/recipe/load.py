@@ -12,7 +12,9 @@ from typing import Any
 
 import yaml
 
+from holdfast.checks import Check
 from holdfast.errors import RecipeError, unknown
+from holdfast.recipe.plain import describe
 from holdfast.recipe.schema import FAMILIES, Recipe
 from holdfast.recipe.strict import parse
 
@@ -43,46 +45,68 @@ def parse_recipes(text: str, overrides: Sequence[str] = (), *, file: Path = Path
     for override in overrides:
         _override(said, override)
     said.setdefault("name", file.stem)
-    variants, seeds = said.pop("variants", None) or {"": {}}, said.pop("seeds", None)
+    variants, seeds = said.pop("variants", None) or {"": {}}, _seeds(said, file)
     if not isinstance(variants, dict):
         raise RecipeError(f"{file}: variants: expected names with what they change; got {type(variants).__name__}")
-    if seeds is None:
-        seeds = [said.get("seed", 0)]
-    if not isinstance(seeds, list) or not seeds or not all(type(seed) is int for seed in seeds):
-        raise RecipeError(f"{file}: seeds: expected a list of whole numbers; got {seeds!r}")
-    _known_keys(said, file)
+    _known_keys(said, file, lines)
     runs: list[Recipe] = []
     for variant, changes in variants.items():
         if not isinstance(changes or {}, dict):
             raise RecipeError(f"{file}: variants.{variant}: expected a mapping; got {type(changes).__name__}")
+        if fixed := {"name", "seed"} & set(changes or {}):
+            raise RecipeError(f"{file}: variants.{variant}.{min(fixed)}: the same in all variants; set it outside")
         one = _merged(said, changes or {}, Recipe)
-        origins = _write_out_sweeps(one)
-        where = _places(file, lines, str(variant), changes or {}, origins)
+        where = _places(file, lines, str(variant), _write_out_sweeps(one, file))
         for seed in seeds:
             name = "/".join(filter(None, [str(said["name"]), str(variant), f"seed-{seed}"]))
             runs.append(parse(Recipe, {**one, "name": name, "seed": seed}, where=where))
+        _distinct(runs[-1], file)
     return runs
 
 
-def _known_keys(said: dict[str, Any], file: Path) -> None:
+def _seeds(said: dict[str, Any], file: Path) -> list[int]:
+    seeds = said.pop("seeds", None)
+    if seeds is None:
+        seeds = [said.get("seed", 0)]
+    whole = isinstance(seeds, list) and all(type(seed) is int and abs(seed) < 2**63 for seed in seeds)
+    if not whole or not seeds or len(set(seeds)) < len(seeds):
+        raise RecipeError(f"{file}: seeds: expected a list of different whole numbers; got {seeds!r}")
+    return list(seeds)
+
+
+def _distinct(recipe: Recipe, file: Path) -> None:
+    """The ledger tells checks apart by their labels, so none may come twice."""
+    labels = [describe(check, Check)[1] for check in recipe.checks]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise RecipeError(f"{file}: checks: expected each check once; got '{label}' {labels.count(label)} times")
+
+
+def _known_keys(said: dict[str, Any], file: Path, lines: dict[Path_, int]) -> None:
     known = [f.name for f in fields(Recipe)]
     for key in said:
         if key not in known:
-            raise RecipeError(f"{file}: {unknown(key, [*known, *EXTRA])}")
+            line = f":{lines[(str(key),)]}" if (str(key),) in lines else ""
+            raise RecipeError(f"{file}{line}: {unknown(key, [*known, *EXTRA])}")
 
 
-def _write_out_sweeps(said: dict[str, Any]) -> list[int]:
+def _write_out_sweeps(said: dict[str, Any], file: Path) -> list[int]:
     """Replace checks that stand for several by these; returns where each stood in the list before."""
-    if not isinstance(said.get("checks"), list):
+    checks = [said["checks"]] if isinstance(said.get("checks"), dict) else said.get("checks")
+    if not isinstance(checks, list):
         return []
-    written = [(place, one) for place, check in enumerate(said["checks"]) for one in _each(check)]
+    places = [f"{file}: checks.{place}" for place in range(len(checks))]
+    written = [(place, one) for place, check in enumerate(checks) for one in _each(check, places[place])]
     said["checks"] = [one for _, one in written]
     return [place for place, _ in written]
 
 
-def _each(check: Any) -> Iterator[Any]:
+def _each(check: Any, where: str) -> Iterator[Any]:
     """A check with `{each: [a, b]}` in it, once for every combination of the values."""
     sweeps = list(_sweeps(check, ()))
+    for path, values in sweeps:
+        if not values:
+            raise RecipeError(f"{where}.{'.'.join(map(str, path))}.each: expected at least one value; got none")
     for values in itertools.product(*[values for _, values in sweeps]):
         one = copy.deepcopy(check)
         for (path, _), value in zip(sweeps, values, strict=True):
@@ -103,12 +127,12 @@ def _sweeps(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...]
 
 def _merged(base: Any, over: Any, kind: Any) -> Any:
     """`over` on top of `base`: groups are merged field by field, choices and values are replaced."""
-    if not (isinstance(base, dict) and isinstance(over, dict) and is_dataclass(kind)):
+    if base is None or over is None or not is_dataclass(kind):
         return over
     hints = typing.get_type_hints(kind)
-    merged = dict(base)
-    for key, value in over.items():
-        merged[key] = _merged(base[key], value, hints.get(key)) if key in base else value
+    merged = dict(_opened(base, kind))
+    for key, value in _opened(over, kind).items():
+        merged[key] = _merged(merged[key], value, hints.get(key)) if key in merged else value
     return merged
 
 
@@ -147,16 +171,20 @@ def _below(holder: dict[str, Any], key: str, kind: Any) -> Any:
             holder.clear()
         entry = FAMILIES[kind].get(key)
         return entry if isinstance(entry, type) else type(entry)
-    return typing.get_type_hints(kind).get(key) if is_dataclass(kind) else None
+    below = typing.get_type_hints(kind).get(key) if is_dataclass(kind) else None
+    inner = [a for a in typing.get_args(below) if a is not type(None)]
+    return inner[0] if type(None) in typing.get_args(below) else below
 
 
-def _opened(value: Any, kind: Any) -> dict[str, Any]:
+def _opened(value: Any, kind: Any) -> dict[Any, Any]:
     """A value as a mapping, its shorthand written out."""
+    first = fields(kind)[0].name if is_dataclass(kind) and fields(kind) else None
     if isinstance(value, dict):
-        return value
+        family = FAMILIES.get(typing.get_type_hints(kind)[first], {}) if first else {}
+        return {first: value} if len(value) == 1 and next(iter(value)) in family else value
     if value is None:
         return {}
-    return {value: {}} if kind in FAMILIES or not is_dataclass(kind) else {fields(kind)[0].name: value}
+    return {value: {}} if first is None else {first: value}
 
 
 def _position(key: str, length: int, place: str) -> int:
@@ -172,6 +200,8 @@ class _Loader(yaml.SafeLoader):
         """Refuse a key that is there already."""
         seen = set()
         for key_node, _ in node.value:
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                continue
             key = self.construct_object(key_node)
             if isinstance(key, str) and key in seen:
                 mark = key_node.start_mark
@@ -182,17 +212,20 @@ class _Loader(yaml.SafeLoader):
 
 def _read_yaml(text: str, file: Path) -> tuple[Any, dict[Path_, int]]:
     """The file's values, and the line of every key."""
-    loader = _Loader(text)
     try:
+        loader = _Loader(text)
         node = loader.get_single_node()
+        lines = dict(_lines(node, ()))
         value = None if node is None else loader.construct_document(node)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark else ""
         raise RecipeError(f"{file}{line}: expected YAML; {getattr(error, 'problem', None) or error}") from None
-    finally:
-        loader.dispose()
-    return value, dict(_lines(node, ()))
+    except ValueError as error:  # of a date or a number that there is not
+        raise RecipeError(f"{file}: expected YAML; {error}") from None
+    except RecursionError:
+        raise RecipeError(f"{file}: expected YAML; got values nested without end") from None
+    return value, lines
 
 
 def _lines(node: Any, path: Path_) -> Iterator[tuple[Path_, int]]:
@@ -206,16 +239,18 @@ def _lines(node: Any, path: Path_) -> Iterator[tuple[Path_, int]]:
             yield from _lines(value, (*path, str(number)))
 
 
-def _places(
-    file: Path, lines: dict[Path_, int], variant: str, changes: dict[str, Any], origins: list[int]
-) -> Callable[[Path_], str]:
+def _places(file: Path, lines: dict[Path_, int], variant: str, origins: list[int]) -> Callable[[Path_], str]:
     """Names the place of a path: file, line where the nearest key stands, and the path itself."""
+
+    def known(path: Path_) -> int:
+        return next((n for n in range(len(path), 0, -1) if path[:n] in lines), 0)
 
     def place(path: Path_) -> str:
         if path[:1] == ("checks",) and len(path) > 1 and path[1].isdigit() and int(path[1]) < len(origins):
             path = ("checks", str(origins[int(path[1])]), *path[2:])
-        full = ("variants", variant, *path) if path and path[0] in changes else path
-        line = next((lines[full[:n]] for n in range(len(full), 0, -1) if full[:n] in lines), None)
-        return f"{file}{f':{line}' if line else ''}: {'.'.join(full)}"
+        changed = ("variants", variant, *path)
+        full = changed if known(changed) - 2 >= max(known(path), 1) else path
+        line = lines.get(full[: known(full)])
+        return ": ".join(filter(None, [f"{file}:{line}" if line else str(file), ".".join(full)]))
 
     return place

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import types
 import typing
 from collections.abc import Mapping
@@ -45,7 +46,10 @@ def describe(check: Any, kind: Any) -> tuple[str, str, str]:
     try:
         said = plain(check, kind)
     except RecipeError:
-        said = {type(check).__name__: _fields(check) if dataclasses.is_dataclass(check) else {"repr": repr(check)}}
+        if dataclasses.is_dataclass(check):
+            said = {type(check).__name__: _fields(check)}
+        else:
+            said = {getattr(check, "__name__", type(check).__name__): {"repr": repr(check)}}
     ((method, fields),) = said.items() if isinstance(said, dict) else ((said, {}),)
     params = json.dumps(fields, sort_keys=True, default=str)
     return method, " ".join([method, *_remarkable(check)]), params
@@ -67,9 +71,10 @@ def _remarkable(value: Any) -> list[str]:
 
 def _short(value: Any) -> str:
     if isinstance(value, float):
-        levels = value * 255
-        whole = value != round(value, 3) and abs(levels - round(levels)) < 1e-9 and levels >= 0.5
-        return f"{round(levels)}/255" if whole else f"{value:g}"
+        levels = round(value * 255) if math.isfinite(value) else 0
+        if value != round(value, 3) and levels > 0 and levels / 255 == value:
+            return f"{levels}/255"
+        return f"{value:g}" if float(f"{value:g}") == value else repr(value)
     return str(getattr(value, "__name__", value))
 
 

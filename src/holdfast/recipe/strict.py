@@ -145,7 +145,7 @@ def _number(value: Any) -> Any:
             value = parts[0] / parts[1] if len(parts) == 2 else parts[0] if len(parts) == 1 else value
         except (ValueError, ZeroDivisionError):
             pass
-    if isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**1023:
         value = float(value)
     if not isinstance(value, float):
         raise _problem(f"expected a number or a fraction such as 8/255; got {_came(value)}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -11,7 +10,7 @@ from holdfast.report.numbers import count, p_value, points
 from holdfast.report.runs import RunData
 from holdfast.report.tables import EVERY, Cell, Table
 from holdfast.results import compared
-from holdfast.statistics import Paired
+from holdfast.statistics import Paired, holm
 
 LEVEL = 0.05
 
@@ -33,19 +32,6 @@ class Comparison:
     pairs: tuple[tuple[str, Paired], ...]
     adjusted: tuple[float, ...]
     problem: str = ""
-
-
-def holm(p_values: Sequence[float]) -> tuple[float, ...]:
-    """Holm's step-down correction: p-values that may be read together.
-
-    Reference:
-        Holm, A Simple Sequentially Rejective Multiple Test Procedure, Scandinavian Journal of Statistics 1979.
-    """
-    adjusted, largest = [0.0] * len(p_values), 0.0
-    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
-        adjusted[index] = largest
-    return tuple(adjusted)
 
 
 def comparison(first: RunData, second: RunData) -> Comparison:

@@ -120,6 +120,7 @@ def _layout(chart: Chart) -> dict[str, Any]:
         "automargin": True,
         "fixedrange": True,
     }
+    font = {"family": "system-ui, sans-serif", "size": 13, "color": "var(--ink)"}
     share = {"range": [0, 1.02], "tickformat": ".0%", "dtick": 0.2}
     return {
         "showlegend": False,
@@ -127,9 +128,9 @@ def _layout(chart: Chart) -> dict[str, Any]:
         "margin": {"l": 48, "r": 12, "t": 12, "b": 48},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
-        "font": {"family": "system-ui, sans-serif", "size": 13, "color": "var(--ink)"},
+        "font": font,
         "hovermode": "closest",
-        "hoverlabel": {"bgcolor": "var(--raised)", "bordercolor": "var(--line)", "namelength": -1},
+        "hoverlabel": {"bgcolor": "var(--raised)", "bordercolor": "var(--line)", "font": font},
         "dragmode": False,
         "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": "var(--quiet)", "activecolor": "var(--ink)"},
         "xaxis": axis

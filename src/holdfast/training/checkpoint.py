@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,9 @@ from holdfast.models import write_weights
 from holdfast.recipe import Recipe
 from holdfast.results import write_atomically
 from holdfast.runs import Run, Splits, content_hash, weights_metadata
+
+KEYS = {"model", "optimizer", "mean", "objective", "judge", "step", "finished", "sums", "seconds"}
+"""What a state holds."""
 
 
 def save_weights(run: Run, label: str, recipe: Recipe, splits: Splits, state: dict[str, Tensor], epoch: int) -> str:
@@ -36,11 +38,11 @@ def load_state(path: Path) -> dict[str, Any] | None:
         return None
     try:
         state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, OSError) as error:
+    except Exception as error:  # a damaged file may raise anything on its way through the unpickler
         line = str(error).splitlines()[0][:80] if str(error) else type(error).__name__
         raise CheckpointError(
             f"{path}: expected training state written by holdfast ({line}); start over with --fresh"
-        ) from None
-    if not isinstance(state, dict) or "step" not in state:
+        ) from error
+    if not isinstance(state, dict) or not state.keys() >= KEYS:
         raise CheckpointError(f"{path}: expected training state written by holdfast; start over with --fresh")
     return state

@@ -10,6 +10,7 @@ import json
 import math
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from holdfast.errors import TrainingError
+from holdfast.errors import CheckpointError, RecipeError, TrainingError
 from holdfast.optim.schedules import multiplier
 from holdfast.recipe import Recipe
 from holdfast.results import write_atomically
@@ -73,12 +74,13 @@ def fit(recipe: Recipe, splits: Splits, run: Run) -> Iterator[Step | Epoch]:
     loop = _Loop(recipe, splits, run)
     saved = time.monotonic()
     try:
-        while not loop.done:
-            yield loop.advance()
+        while loop.at_epoch_end or not loop.done:
             if loop.at_epoch_end:
                 yield loop.finish_epoch()
                 saved = time.monotonic()
-            elif time.monotonic() - saved > SAVE_SECONDS:
+                continue
+            yield loop.advance()
+            if time.monotonic() - saved > SAVE_SECONDS:
                 loop.save()
                 saved = time.monotonic()
     except GeneratorExit:
@@ -92,12 +94,15 @@ class _Loop:
     def __init__(self, recipe: Recipe, splits: Splits, run: Run) -> None:
         from lightning_fabric import Fabric
 
-        assert splits.train is not None, "fit needs training images"
+        self.raw = new_model(recipe, splits)
+        assert splits.train is not None, "new_model refuses data without training images"
         self.recipe, self.splits, self.run, self.data = recipe, splits, run, splits.train
         train = recipe.train
-        self.fabric = Fabric(**asdict(train.fabric))
+        try:
+            self.fabric = Fabric(**asdict(train.fabric))
+        except (ValueError, RuntimeError) as error:  # its own errors are of these kinds
+            raise RecipeError(f"train.fabric: {str(error).splitlines()[0]}") from None
         self.fabric.launch()
-        self.raw = new_model(recipe, splits)
         model, self.optimizer = self.fabric.setup(self.raw, train.optimizer(self.raw.parameters()))
         for method in ("features", "stages"):
             if hasattr(self.raw, method):
@@ -109,7 +114,7 @@ class _Loop:
         self.mean = _Mean(self.raw, train.ema) if train.ema is not None else None
         self.judge = Judge(train.selection, splits.validation, recipe.seed)
         self.batches = _batches(len(self.data), train.batch_size)
-        self.step, self.seconds = 0, 0.0
+        self.step, self.finished, self.seconds = 0, 0, 0.0
         self.sums: dict[str, float] = {}
         self._resume()
 
@@ -123,7 +128,8 @@ class _Loop:
 
     @property
     def at_epoch_end(self) -> bool:
-        return self.step % self.per_epoch == 0
+        """Whether all steps of an epoch are done and its end is not."""
+        return self.step == (self.finished + 1) * self.per_epoch
 
     def advance(self) -> Step:
         """One step."""
@@ -143,9 +149,8 @@ class _Loop:
         for group in self.optimizer.param_groups:
             group["lr"] = lr
         self.model.train()
-        torch.manual_seed(derive(seed, f"step {self.step}"))  # for layers such as dropout
-        rng = Streams(seed, f"objective in epoch {epoch}", index)
-        terms = self.objective(self.model, x, y, rng=rng)
+        with self._own_randomness():
+            terms = self.objective(self.model, x, y, rng=Streams(seed, f"objective in epoch {epoch}", index))
         loss = float(terms.total.detach())
         if not math.isfinite(loss):
             raise TrainingError(
@@ -182,7 +187,7 @@ class _Loop:
                 save_weights(self.run, "best", self.recipe, self.splits, weights, number)
             _append(self.run.metrics, asdict(epoch))
             save_weights(self.run, "last", self.recipe, self.splits, weights, number)
-        self.sums = {}
+        self.sums, self.finished = {}, number
         self.save()
         return epoch
 
@@ -197,6 +202,7 @@ class _Loop:
             "objective": self.objective.state_dict() if isinstance(self.objective, nn.Module) else None,
             "judge": self.judge.state(),
             "step": self.step,
+            "finished": self.finished,
             "sums": self.sums,
             "seconds": self.seconds,
         }
@@ -207,15 +213,32 @@ class _Loop:
         if state is None:
             _cut(self.run.metrics, 0)
             return
-        self.raw.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        if self.mean is not None:
-            self.mean.model.load_state_dict(state["mean"])
-        if isinstance(self.objective, nn.Module):
-            self.objective.load_state_dict(state["objective"])
-        self.judge.resume(state["judge"])
-        self.step, self.sums, self.seconds = state["step"], state["sums"], state["seconds"]
-        _cut(self.run.metrics, self.step // self.per_epoch)
+        try:
+            self.raw.load_state_dict(state["model"])
+            self.optimizer.load_state_dict(state["optimizer"])
+            if self.mean is not None:
+                self.mean.model.load_state_dict(state["mean"])
+            if isinstance(self.objective, nn.Module):
+                self.objective.load_state_dict(state["objective"])
+            self.judge.resume(state["judge"])
+        except (RuntimeError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CheckpointError(
+                f"{self.run.state}: expected training state of this recipe ({str(error).splitlines()[0]}); "
+                "start over with --fresh"
+            ) from None
+        self.step, self.finished = state["step"], state["finished"]
+        self.sums, self.seconds = state["sums"], state["seconds"]
+        _cut(self.run.metrics, self.finished)
+
+    @contextmanager
+    def _own_randomness(self) -> Iterator[None]:
+        """Seed torch's global generators by the step, for layers such as dropout, and give them back as they were."""
+        device = self.fabric.device
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            torch.default_generator.manual_seed(derive(self.recipe.seed, f"step {self.step}"))
+            if device.type == "cuda":
+                torch.cuda.manual_seed(derive(self.recipe.seed, f"step {self.step}"))
+            yield
 
     def _weights(self) -> dict[str, Tensor]:
         model = self.raw if self.mean is None else self.mean.model
@@ -246,8 +269,9 @@ def _batches(examples: int, size: int) -> list[slice]:
 
 
 def _append(path: Path, record: dict[str, Any]) -> None:
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(record) + "\n")
+    """Add a line; the file is replaced as a whole, so that nobody ever reads half a line."""
+    text = (path.read_text(encoding="utf-8") if path.exists() else "") + json.dumps(record) + "\n"
+    write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
 def _cut(path: Path, epochs: int) -> None:

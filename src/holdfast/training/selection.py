@@ -67,12 +67,13 @@ class Judge:
 
 def validation_scores(model: Any, split: Split, attack: Attack | None, seed: int) -> dict[str, float]:
     """Loss, accuracy and, with an attack, robust accuracy, in eval mode."""
-    device = next(iter(model.parameters()), torch.empty(0)).device
+    like = next(iter(model.parameters()), torch.empty(0))
     loss, right, robust = 0.0, 0, 0
     with evaluating(model):
         for start in range(0, len(split), BATCH):
             rows = slice(start, start + BATCH)
-            x, y = (tensor.to(device) for tensor in split.batch(rows))
+            x, y = split.batch(rows)
+            x, y = x.to(like), y.to(like.device)
             with torch.no_grad():
                 logits = model(x)
             hit = logits.argmax(1) == y

@@ -1,0 +1,48 @@
+"""What corruptions and augmentations promise: they change images and nothing else."""
+
+import pytest
+import torch
+
+from holdfast.augment import AUGMENTATIONS
+from holdfast.corruptions import CORRUPTIONS
+from holdfast.rng import Streams
+from tests.contracts import cheap
+from tests.contracts.untouched import same_random_states, same_tensors
+from tests.zoo import images
+
+NAMES = [("CORRUPTIONS", name) for name in CORRUPTIONS] + [("AUGMENTATIONS", name) for name in AUGMENTATIONS]
+COUNT = 11
+
+
+def instance(family, name):
+    return cheap.cheap(getattr(cheap, family), name, family)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("family", "name"), NAMES)
+def test_images_stay_images_and_nothing_else_changes(family, name, dtype):
+    x = images(COUNT, (3, 8, 8), dtype=dtype)
+    with same_random_states(), same_tensors(x):
+        z = instance(family, name)(x, rng=Streams(0, "", COUNT))
+    assert (z.shape, z.dtype, z.device) == (x.shape, x.dtype, x.device)
+    assert bool(((z >= 0) & (z <= 1)).all())
+
+
+@pytest.mark.parametrize(("family", "name"), NAMES)
+def test_each_image_changes_by_its_own_stream(family, name):
+    change, x = instance(family, name), images(COUNT, (3, 8, 8))
+    whole = change(x, rng=Streams(2, "c", COUNT))
+    assert torch.equal(change(x, rng=Streams(2, "c", COUNT)), whole)
+    assert torch.equal(change(x), change(x, rng=Streams(0, "", COUNT)))
+    for rows in (torch.tensor([5]), torch.tensor([9, 0, 4])):
+        assert torch.equal(change(x[rows], rng=Streams(2, "c", rows)), whole[rows])
+    if name != "clean":
+        assert not torch.equal(change(x, rng=Streams(3, "c", COUNT)), whole)
+
+
+@pytest.mark.parametrize(("family", "name"), NAMES)
+def test_refuses_streams_of_another_batch(family, name):
+    if name == "clean":
+        pytest.skip("draws nothing")
+    with pytest.raises(ValueError, match="3 random streams for a batch of 11"):
+        instance(family, name)(images(COUNT, (3, 8, 8)), rng=Streams(0, "", 3))
