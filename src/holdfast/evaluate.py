@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from holdfast.checks import Check, is_attack, preset
 from holdfast.data import Memory, Split
+from holdfast.errors import ModelError, RecipeError
 from holdfast.losses import cross_entropy
 from holdfast.modes import evaluating
 from holdfast.queries import Counted
@@ -126,6 +127,10 @@ def evaluations(
     blocks = split.index.div(how.block, rounding_mode="floor")
     numbers = sorted(set(blocks.tolist()))
     described = [describe(check, Check) for check in checks]
+    labels = [label for _, label, _ in described]
+    for label in labels:
+        if labels.count(label) > 1:  # the ledger could not tell them apart
+            raise RecipeError(f"checks: expected each check once; got '{label}' {labels.count(label)} times")
     for check, (method, label, params) in zip(checks, described, strict=True):
         key = _key(subject.hash, method, params, str(seed), str(how.block))
         for place, number in enumerate(numbers):
@@ -178,6 +183,8 @@ def _run_batch(
         z, threat = cast(Corruption, check)(x, rng=rng), L2(1.0)
     with torch.no_grad():
         logits = counted(z)
+        if bad := index[logits.isnan().any(1).cpu()].tolist():
+            raise ModelError(f"the logits are NaN for {len(bad)} of {len(x)} examples, first at index {bad[0]}")
         loss, prediction = cross_entropy(logits, y), logits.argmax(1)
         distance = threat.distance(z, x)
     seconds = (time.perf_counter() - started) / len(x)
@@ -186,7 +193,8 @@ def _run_batch(
         "example": index, "label": y, "prediction": prediction, "correct": prediction == y, "loss": loss,
         "distance": distance, "queries": counts,
     }  # fmt: skip
-    frame = pl.DataFrame({name: column.cpu().numpy() for name, column in columns.items()})
+    wide = {name: column.double() if column.is_floating_point() else column for name, column in columns.items()}
+    frame = pl.DataFrame({name: column.cpu().numpy() for name, column in wide.items()})
     extra = [pl.lit(norm).alias("norm"), pl.lit(None, pl.Float64).alias("radius"), pl.lit(seconds).alias("seconds")]
     return frame.with_columns(extra), z
 
@@ -197,7 +205,7 @@ def _images(model: Classifier, x: Tensor, z: Tensor, frame: pl.DataFrame) -> dic
         before = model(x).argmax(1)
     head = frame.head(len(x))
     return {
-        "x": x.cpu().numpy().astype(np.float32), "z": z.cpu().numpy().astype(np.float32),
+        "x": x.float().cpu().numpy(), "z": z.float().cpu().numpy(),
         "example": head["example"].to_numpy(), "label": head["label"].to_numpy(), "before": before.cpu().numpy(),
         "after": head["prediction"].to_numpy(), "distance": head["distance"].to_numpy(), "norm": head["norm"][0],
     }  # fmt: skip

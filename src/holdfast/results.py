@@ -102,7 +102,7 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
 def _read_part(path: Path) -> pl.DataFrame:
     try:
         frame = pl.read_parquet(path)
-    except (pl.exceptions.PolarsError, OSError) as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         line = str(error).splitlines()[0]
         raise LedgerError(
             f"{path}: expected a Parquet part of a ledger ({line}); delete it and evaluate again"

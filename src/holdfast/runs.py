@@ -141,13 +141,13 @@ class Splits:
 
 
 def prepare(recipe: DataRecipe, seed: int, root: Path | None = None) -> Splits:
-    """Read the data set and cut it: validation first, then subsets. The cut depends on the seed."""
+    """Read the data set and cut it: the subset first, validation out of it. The cut depends on the seed."""
     data = recipe.source(root)
     train, validation = data.train, None
-    if train is not None and recipe.validation:
-        train, validation = split_validation(train, recipe.validation, seed)
     if train is not None and recipe.subset is not None:
         train = subset(train, recipe.subset, seed)
+    if train is not None and recipe.validation:
+        train, validation = split_validation(train, recipe.validation, seed)
     test = data.test if recipe.test_subset is None else subset(data.test, recipe.test_subset, seed)
     return Splits(data.name, data.classes, data.shape, data.fingerprint(), train, validation, test)
 

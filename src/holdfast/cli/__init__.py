@@ -51,16 +51,20 @@ def main() -> None:
         _fail(" ".join(str(error).split()))
     except usage_error as error:
         message = str(error.format_message())
-        if "\n" in message:  # help, because nothing was asked
+        if type(error).__name__ == "NoArgsIsHelpError":
             typer.echo(message)
             sys.exit(0)
-        _fail(message)
+        _fail(" ".join(message.split()))
     except (KeyboardInterrupt, typer.Abort):
         typer.echo("holdfast: interrupted", err=True)
         sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(141)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        _fail(f"{error.filename}: {error.strerror}")
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,10 +31,10 @@ def command(
     run: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="Run directory or weights by holdfast.")] = None,
     model: Model = None, weights: Weights = None, data: Data = None, checks: Checks = None,
     mean: Numbers = None, std: Numbers = None,
-    subset: Annotated[int | None, typer.Option("--subset", help="Test on this many images.")] = None,
+    subset: Annotated[int | None, typer.Option("--subset", min=1, help="Test on this many images.")] = None,
     name: Annotated[str | None, typer.Option("--name", help="Name of the run to write.")] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Of everything random.")] = 0,
-    batch_size: Annotated[int, typer.Option("--batch-size", help="Images per forward pass.")] = 256,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Of everything random.")] = 0,
+    batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Images per forward pass.")] = 256,
     out: Out = OUT, data_root: Root = None, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Check whether a network holds; repeat the command to resume."""
@@ -45,13 +46,15 @@ def command(
         raise RecipeError(
             "evaluate: expected a RUN, or --model with --weights and --data; see `holdfast evaluate --help`"
         )
+    if run is not None and any(option is not None for option in (weights, mean, std, name)):
+        raise RecipeError("evaluate: expected --weights, --mean, --std and --name beside --model only; got a RUN too")
     try:
         if run is not None:
             done = _own(run, data, checks, subset, out, data_root, as_json)
         else:
             assert model is not None
             done = _foreign(
-                model, weights, data, checks or "quick", _floats("--mean", mean), _floats("--std", std),
+                model, weights, data, checks or "quick", mean, std,
                 subset, name, seed, batch_size, out, data_root, as_json,
             )  # fmt: skip
         report = write_report([done.path], done.path / "report.html")
@@ -70,38 +73,40 @@ def _own(
     path: Path, data: str | None, checks: str | None, subset: int | None, out: Path, root: Path | None, quiet: bool
 ) -> Run:
     """Check weights that holdfast wrote; a run keeps the results, a single file gets a run of its own."""
-    from dataclasses import replace
-
     from holdfast.checks import preset
     from holdfast.cli import work
     from holdfast.data import resolve
     from holdfast.evaluate import Subject
+    from holdfast.recipe import DataRecipe
     from holdfast.runs import Run, load_model, prepare
 
     loaded = load_model(path)
     recipe = loaded.recipe
-    if data is not None or subset is not None:
-        source = recipe.data.source if data is None else resolve(data, root)
-        recipe = replace(recipe, data=replace(recipe.data, source=source, test_subset=subset))
-    splits = prepare(recipe.data, recipe.seed, root)
+    own = data is None and subset is None
+    source = recipe.data.source if data is None else resolve(data, root)
+    splits = prepare(recipe.data if own else DataRecipe(source=source, test_subset=subset), recipe.seed, root)
     if len(splits.classes) != len(loaded.classes):
         raise DataError(
             f"{splits.name}: expected {len(loaded.classes)} classes, as {path} has; got {len(splits.classes)}"
         )
     chosen = recipe.checks if checks is None else tuple(preset(checks))
-    if path.is_dir() and recipe is loaded.recipe:
+    if path.is_dir() and own:
         job = work.Job(recipe, Run(path))
+        work.refuse_others(job.run, splits)
         work.evaluate_run(job, splits, chosen, quiet=quiet)
         return job.run
-    run = Run(out / "evaluations" / f"{path.stem}-{loaded.hash[:8]}-{splits.name}")
-    run.tell(name=run.path.name, data=splits.facts(), weights={"given": {"sha256": loaded.hash, "file": str(path)}})
+    size = "" if subset is None else f"-{subset}"
+    run = Run(out / "evaluations" / f"{path.stem}-{loaded.hash[:8]}-{splits.name}{size}")
+    work.refuse_others(run, splits, weights=loaded.hash, block=recipe.evaluate.block)
+    run.tell(name=run.path.name, data=splits.facts(), weights={"given": {"sha256": loaded.hash, "file": str(path)}},
+             block=recipe.evaluate.block)  # fmt: skip
     subject = Subject(loaded.model, run.path.name, "given", loaded.hash)
     work.evaluate(run, subject, splits, chosen, recipe.evaluate, recipe.seed, quiet=quiet)
     return run
 
 
 def _foreign(
-    model: str, weights: Path | None, data: str | None, checks: str, mean: list[float] | None, std: list[float] | None,
+    model: str, weights: Path | None, data: str | None, checks: str, mean: str | None, std: str | None,
     subset: int | None, name: str | None, seed: int, batch_size: int, out: Path, root: Path | None, quiet: bool,
 ) -> Run:  # fmt: skip
     """Check a network that holdfast did not train."""
@@ -122,38 +127,30 @@ def _foreign(
         load_weights(network, weights)
     if mean is not None or std is not None:
         channels = splits.shape[0]
-        network = normalised(network, mean or [0.0] * channels, std or [1.0] * channels)
+        network = normalised(network, _floats("--mean", mean, channels, 0.0), _floats("--std", std, channels, 1.0))
     _try(network, splits, model)
     label = name or f"{(weights.stem if weights else model.split(':')[-1])}-{splits.name}"
     run, digest = Run(out / label), content_hash(network.state_dict())
-    _same_weights(run, digest)
+    how = EvaluateRecipe(batch_size=batch_size, block=max(256, batch_size))
+    work.refuse_others(run, splits, weights=digest, block=how.block, seed=seed)
     run.tell(
-        name=label, seed=seed, versions=versions(), data=splits.facts(),
+        name=label, seed=seed, block=how.block, versions=versions(), data=splits.facts(),
         model={"name": model, "parameters": sum(p.numel() for p in network.parameters())},
         weights={"given": {"sha256": digest, "file": str(weights) if weights else None}},
     )  # fmt: skip
     subject = Subject(network, label, "given", digest)
-    how = EvaluateRecipe(batch_size=batch_size, block=max(256, batch_size))
     work.evaluate(run, subject, splits, chosen, how, seed, quiet=quiet)
     return run
 
 
-def _same_weights(run: Run, digest: str) -> None:
-    there = run.info().get("weights", {}).get("given", {}).get("sha256", digest)
-    if there != digest:
-        raise RecipeError(f"{run.path}: holds results of other weights ({there[:12]}); choose another --name or --out")
-
-
 def _network(model: str, shape: tuple[int, int, int], classes: int) -> Any:
-    from holdfast.models import Architecture, build
+    from holdfast.models import Architecture
     from holdfast.recipe import parse
+    from holdfast.runs import new_network
 
     kind, separator, factory = model.partition(":")
     said = {kind: factory} if separator else model
-    try:
-        return build(parse(Architecture, said, where=lambda path: "--model"), shape, classes)
-    except ValueError as error:
-        raise RecipeError(f"--model: {error}") from None
+    return new_network(parse(Architecture, said, where=lambda path: "--model"), shape, classes)
 
 
 def _try(network: Any, splits: Any, model: str) -> None:
@@ -167,19 +164,24 @@ def _try(network: Any, splits: Any, model: str) -> None:
     try:
         with evaluating(network), torch.no_grad():
             logits = network(x)
-    except (RuntimeError, TypeError, ValueError, IndexError) as error:
+    except Exception as error:  # a foreign network may raise anything
         line = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ModelError(f"{model}: cannot be called on images of shape {tuple(x.shape)}: {line}") from None
+        raise ModelError(f"{model}: cannot be called on images of shape {tuple(x.shape)}: {line}") from error
     expected = (1, len(splits.classes))
-    if not isinstance(logits, torch.Tensor) or logits.dim() != 2 or logits.shape[1] < expected[1]:
+    fits = isinstance(logits, torch.Tensor) and logits.dim() == 2 and len(logits) == 1
+    if not fits or logits.shape[1] < expected[1]:
         came = tuple(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
         raise ModelError(f"{model}: expected logits of shape {expected} for {splits.name}; got {came}")
 
 
-def _floats(option: str, text: str | None) -> list[float] | None:
+def _floats(option: str, text: str | None, channels: int, otherwise: float) -> list[float]:
     if text is None:
-        return None
+        return [otherwise] * channels
     try:
-        return [float(part) for part in text.split(",")]
+        values = [float(part) for part in text.split(",")]
     except ValueError:
         raise RecipeError(f"{option}: expected numbers such as 0.49,0.48,0.45; got {text!r}") from None
+    if len(values) != channels or not all(map(math.isfinite, values)) or (option == "--std" and min(values) <= 0):
+        sign = "positive " if option == "--std" else ""
+        raise RecipeError(f"{option}: expected {channels} {sign}numbers, one per channel; got {text!r}")
+    return values

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,8 +13,11 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from holdfast.cli.screen import Bar, between_steps, interval, percent, table
+from holdfast.errors import RecipeError
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from holdfast.checks import Check
     from holdfast.evaluate import Subject
     from holdfast.recipe import Recipe
@@ -47,6 +51,7 @@ def train(job: Job, splits: Splits, *, quiet: bool) -> None:
     from holdfast.training import Epoch, fit
 
     recipe, run = job.recipe, job.run
+    refuse_others(run, splits)
     variant = recipe.name.split("/")[1] if recipe.name.count("/") > 1 else None
     run.tell(
         name=recipe.name, recipe=recipe.name.split("/")[0], variant=variant, seed=recipe.seed,
@@ -92,11 +97,44 @@ def evaluate_run(job: Job, splits: Splits, checks: Sequence[Check], *, quiet: bo
     from holdfast.evaluate import Subject
     from holdfast.runs import load_model
 
-    for label in job.run.labels():
-        loaded = load_model(job.run.weights(label))
+    found = {label: load_model(job.run.weights(label)) for label in job.run.labels()}
+    _forget_replaced(job.run, {(label, loaded.hash[:12]) for label, loaded in found.items()})
+    for label, loaded in found.items():
         model = loaded.model.to(_device())
         subject = Subject(model, job.recipe.name, label, loaded.hash)
         evaluate(job.run, subject, splits, checks, job.recipe.evaluate, job.recipe.seed, quiet=quiet)
+
+
+def refuse_others(run: Run, splits: Splits, *, weights: str | None = None, **facts: Any) -> None:
+    """Refuse a directory with results of other data, weights, seed or blocks: rows of both would count as one."""
+    said = run.info()
+    data, given = said.get("data", {}), said.get("weights", {}).get("given", {})
+    pairs = {
+        "data": (data.get("fingerprint"), splits.fingerprint),
+        "test images": (data.get("test"), len(splits.test)),
+        "weights": (given.get("sha256"), weights),
+        **{name: (said.get(name), value) for name, value in facts.items()},
+    }
+    for what, (there, now) in pairs.items():
+        if None not in (there, now) and there != now:
+            raise RecipeError(
+                f"{run.path}: holds results of other {what} ({str(there)[:12]}, not {str(now)[:12]}); "
+                "choose another name or --out"
+            )
+
+
+def _forget_replaced(run: Run, there: set[tuple[str, str]]) -> None:
+    """Delete results of weights that training has replaced since they were checked."""
+    import polars as pl
+
+    for part in run.ledger.parts():
+        try:
+            rows = pl.read_parquet(part, columns=["weights", "weights_hash"], n_rows=1).rows()
+        except pl.exceptions.PolarsError:
+            continue  # reading the whole ledger says what is wrong with it
+        if rows and rows[0] not in there:
+            part.unlink()
+            (run.gallery / f"{part.stem.rpartition('-')[0]}.npz").unlink(missing_ok=True)
 
 
 def summary(runs: Sequence[Run]) -> list[dict[str, Any]]:
@@ -105,14 +143,28 @@ def summary(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
     from holdfast.results import accuracies, worst_case
 
-    rows = pl.concat([run.ledger.read() for run in runs])
+    rows = pl.concat(rows_of(runs))
     columns = ["run", "weights", "check", "examples", "correct", "accuracy", "low", "high"]
     worst = worst_case(rows).with_columns(check=pl.lit("worst case")).select(columns)
     return pl.concat([accuracies(rows).select(columns), worst]).to_dicts()
 
 
+def rows_of(runs: Sequence[Run]) -> list[pl.DataFrame]:
+    """The ledgers of runs; where two runs have the same name, each goes by its path."""
+    import polars as pl
+
+    frames = [run.ledger.read() for run in runs]
+    names = [frame["run"][0] for frame in frames]
+    if len(set(names)) == len(names):
+        return frames
+    return [frame.with_columns(run=pl.lit(str(run.path))) for run, frame in zip(runs, frames, strict=True)]
+
+
 def show_summary(records: Sequence[dict[str, Any]]) -> None:
-    """Print accuracies: a row per check, a column per run with its best weights; the last weights get two rows."""
+    """Print accuracies: a row per check, a column per run with its best weights, or per variant over its seeds."""
+    groups: dict[str, list[str]] = {}
+    for run in dict.fromkeys(record["run"] for record in records):
+        groups.setdefault(run.rsplit("/seed-", 1)[0], []).append(run)
     cells = {(r["run"], r["weights"], r["check"]): r for r in records}
     labels = {run: min(r["weights"] for r in records if r["run"] == run) for run, _, _ in cells}
     checks = list(dict.fromkeys(check for _, _, check in cells if check != "worst case"))
@@ -121,13 +173,22 @@ def show_summary(records: Sequence[dict[str, Any]]) -> None:
         lines += [(f"{check}, last weights", check, "last") for check in (checks[0], "worst case")]
     rows = []
     for title, check, weights in lines:
-        found = [cells.get((run, weights or label, check)) for run, label in labels.items()]
-        rows.append([title, *[_share(cell) if cell else "-" for cell in found]])
-    table(["accuracy [95 % interval]", *short_names(list(labels))], rows)
+        found = [[cells.get((run, weights or labels[run], check)) for run in runs] for runs in groups.values()]
+        rows.append([title, *[_share([cell for cell in column if cell]) for column in found]])
+    seeds = max(len(runs) for runs in groups.values())
+    spread = "95 % interval" if seeds == 1 else f"± standard deviation over {seeds} seeds"
+    names = list(groups) if seeds > 1 else [runs[0] for runs in groups.values()]
+    table([f"accuracy [{spread}]", *short_names(names)], rows)
 
 
-def _share(cell: dict[str, Any]) -> str:
-    return f"{percent(cell['accuracy'])} {interval(cell['low'], cell['high'])}"
+def _share(cells: Sequence[dict[str, Any]]) -> str:
+    """One run's accuracy with its interval, or the mean over seeds with its standard deviation."""
+    if not cells:
+        return "-"
+    if len(cells) == 1:
+        return f"{percent(cells[0]['accuracy'])} {interval(cells[0]['low'], cells[0]['high'])}"
+    shares = [100 * cell["accuracy"] for cell in cells]
+    return f"{statistics.fmean(shares):.1f} % ± {statistics.stdev(shares):.1f}"
 
 
 def short_names(names: Sequence[str]) -> list[str]:

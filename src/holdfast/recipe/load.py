@@ -44,7 +44,7 @@ def parse_recipes(text: str, overrides: Sequence[str] = (), *, file: Path = Path
         raise RecipeError(f"{file}: expected a mapping with name, data, model, ...; got {type(said).__name__}")
     for override in overrides:
         _override(said, override)
-    said.setdefault("name", file.stem)
+    said["name"] = said.get("name") or file.stem
     variants, seeds = said.pop("variants", None) or {"": {}}, _seeds(said, file)
     if not isinstance(variants, dict):
         raise RecipeError(f"{file}: variants: expected names with what they change; got {type(variants).__name__}")
@@ -104,9 +104,8 @@ def _write_out_sweeps(said: dict[str, Any], file: Path) -> list[int]:
 def _each(check: Any, where: str) -> Iterator[Any]:
     """A check with `{each: [a, b]}` in it, once for every combination of the values."""
     sweeps = list(_sweeps(check, ()))
-    for path, values in sweeps:
-        if not values:
-            raise RecipeError(f"{where}.{'.'.join(map(str, path))}.each: expected at least one value; got none")
+    for empty in (path for path, values in sweeps if not values):
+        raise RecipeError(f"{where}.{'.'.join(map(str, empty))}.each: expected at least one value; got none")
     for values in itertools.product(*[values for _, values in sweeps]):
         one = copy.deepcopy(check)
         for (path, _), value in zip(sweeps, values, strict=True):

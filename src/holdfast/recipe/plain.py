@@ -82,8 +82,10 @@ def _named(value: Any, family: Mapping[str, Any]) -> Any:
     """`name` for functions, `{name: fields}` for methods; of several names the one that changes least."""
     fitting: list[tuple[int, str]] = []
     for name, entry in family.items():
-        if entry is value and not isinstance(entry, type) and not dataclasses.is_dataclass(entry):
-            return name
+        if not dataclasses.is_dataclass(entry):
+            if entry is value:
+                return name
+            continue
         if type(value) is (entry if isinstance(entry, type) else type(entry)):
             fitting.append((0 if isinstance(entry, type) else _differences(value, entry), name))
     if not fitting:

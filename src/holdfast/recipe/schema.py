@@ -41,7 +41,7 @@ class DataRecipe:
     Args:
         source: a data set by name, or a path with its reader.
         validation: share of the training images held out, stratified by class, for model selection.
-        subset: train on this many images, balanced over the classes.
+        subset: use only this many training images, validation included, balanced over the classes.
         test_subset: test on this many images, balanced over the classes.
         augment: random changes of training images, in this order.
     """

@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAda
 from pydantic import ValidationError as PydanticError
 from pydantic_core import PydanticCustomError
 
-from holdfast.errors import RecipeError, unknown
+from holdfast.errors import HoldfastError, RecipeError, unknown
 from holdfast.recipe.schema import FAMILIES
 
 
@@ -80,7 +80,10 @@ def _record(kind: Any, build: Callable[..., Any], *, partly: bool = False) -> An
     model = create_model(kind.__name__, __config__=ConfigDict(extra="forbid", strict=True), **fields)
 
     def construct(read: Any) -> Any:
-        return build(**{name: getattr(read, name) for name in read.model_fields_set})
+        try:
+            return build(**{name: getattr(read, name) for name in read.model_fields_set})
+        except HoldfastError as error:
+            raise ValueError(error) from None  # so that it gets its place
 
     names = [f.name for f in own]
     family = FAMILIES.get(hints[names[0]], {}) if names else {}

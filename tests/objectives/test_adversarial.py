@@ -1,0 +1,57 @@
+import torch
+
+from holdfast.attacks import FGSM, PGD
+from holdfast.losses import cross_entropy
+from holdfast.objectives import Adversarial
+from holdfast.rng import Streams
+from holdfast.threat import Linf
+from tests.zoo import HalfSpace, images, labels, linear, normed, smooth
+
+COUNT = 8
+X, Y = images(COUNT), labels(COUNT, 5)
+
+
+def test_is_the_loss_at_the_point_that_the_attack_finds():
+    model, attack = smooth(), PGD(threat=Linf(0.1), steps=3, until_lost=False)
+    z = attack(model, X, Y, rng=Streams(1, "a", COUNT))
+    terms = Adversarial(attack=attack)(model, X, Y, rng=Streams(1, "a", COUNT))
+    torch.testing.assert_close(terms.total, cross_entropy(model(z), Y).mean())
+
+
+def test_has_the_closed_form_of_a_half_space():
+    # The worst margin is m - eps |w|_1, and the logits are (-m, m).
+    model = HalfSpace(torch.tensor([0.6, -0.8], dtype=torch.float64), torch.tensor(0.1, dtype=torch.float64))
+    x = 0.4 + 0.2 * images(6, (2,))
+    y = model(x).argmax(1)
+    terms = Adversarial(attack=FGSM(threat=Linf(0.1)))(model, x, y)
+    worst = model.signed(x).abs() - 0.1 * 1.4
+    torch.testing.assert_close(terms.total, torch.log1p(torch.exp(-2 * worst)).mean())
+
+
+def test_the_attack_sees_eval_mode_and_the_loss_train_mode():
+    model, modes = normed(5, dropout=0.0).train(), []
+    model.norm.register_forward_hook(lambda module, *_: modes.append(module.training))
+    Adversarial(attack=PGD(threat=Linf(0.1), steps=2, until_lost=False))(model, X, Y)
+    assert modes == [False] * 3 + [True]
+    assert model.training
+
+
+def test_the_statistics_move_by_the_adversarial_batch_alone():
+    model, twin = normed(5, dropout=0.0).train(), normed(5, dropout=0.0)
+    attack = FGSM(threat=Linf(0.1))
+    z = attack(twin, X, Y)
+    Adversarial(attack=attack)(model, X, Y)
+    twin.train()(z)
+    assert torch.equal(model.norm.running_mean, twin.norm.running_mean)
+
+
+def test_the_default_attack_wants_the_highest_loss():
+    assert not Adversarial().attack.until_lost
+
+
+def test_gradients_do_not_flow_through_the_attack():
+    model = linear(5)
+    z = FGSM(threat=Linf(0.1))(model, X, Y)
+    expected = torch.autograd.grad(cross_entropy(model(z), Y).mean(), model.weight)[0]
+    terms = Adversarial(attack=FGSM(threat=Linf(0.1)))(model, X, Y)
+    torch.testing.assert_close(torch.autograd.grad(terms.total, model.weight)[0], expected)

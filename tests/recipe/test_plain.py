@@ -1,0 +1,135 @@
+"""Objects back to plain values: what is written is read as the same object, and labels tell checks apart."""
+
+import dataclasses
+import json
+import types
+import typing
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from holdfast.attacks import PGD
+from holdfast.checks import CHECKS, PRESETS, Check
+from holdfast.corruptions import GaussianNoise
+from holdfast.errors import RecipeError
+from holdfast.losses import difference_of_logits_ratio
+from holdfast.recipe import Recipe, describe, load_recipes, parse, plain, to_yaml
+from holdfast.recipe.schema import FAMILIES
+from holdfast.threat import L2, Linf
+
+FLOATS = st.sampled_from([1e-5, 0.01, 0.1, 1 / 3, 8 / 255, 0.5, 0.999, 2.0]) | st.floats(1e-6, 3.0)
+TEXTS = st.sampled_from(["a", "b.npz", "crop", "stretch", "letters"])
+
+
+def values(kind, depth):
+    """Plain values that a field of type `kind` might be given; many are refused, which `objects` allows for."""
+    if kind in FAMILIES:
+        return st.sampled_from(sorted(FAMILIES[kind])).flatmap(lambda name: entries(kind, name, depth - 1))
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        inner = values(next(a for a in arguments if a is not type(None)), depth)
+        return None if inner is None else st.none() | inner
+    if origin is typing.Literal:
+        return st.sampled_from(arguments)
+    if origin is tuple and arguments[-1] is Ellipsis:
+        return st.lists(values(arguments[0], depth), min_size=1, max_size=3)
+    if origin is tuple:
+        return st.tuples(*[values(a, depth) for a in arguments]).map(list)
+    return {float: FLOATS, int: st.integers(1, 4), bool: st.booleans(), str: TEXTS}.get(kind)
+
+
+def entries(kind, name, depth):
+    """A name of a family with some of its fields said."""
+    entry = FAMILIES[kind][name]
+    made = entry if isinstance(entry, type) else type(entry)
+    if not dataclasses.is_dataclass(made):
+        return st.just(name)
+    hints = typing.get_type_hints(made)
+    needed, free = {}, {}
+    for f in dataclasses.fields(made):
+        said = values(hints[f.name], depth) if depth > 0 or f.default is dataclasses.MISSING else None
+        if said is not None:
+            required = f.default is f.default_factory is dataclasses.MISSING and isinstance(entry, type)
+            (needed if required else free)[f.name] = said
+    return st.fixed_dictionaries(needed, optional=free).map(lambda fields: {name: fields})
+
+
+@st.composite
+def objects(draw, kind, name):
+    try:
+        return parse(kind, draw(entries(kind, name, 2)))
+    except RecipeError:
+        assume(False)
+
+
+NAMES = [(kind, name) for kind, family in FAMILIES.items() for name in family]
+
+
+@pytest.mark.parametrize(("kind", "name"), NAMES, ids=[name for _, name in NAMES])
+@given(data=st.data())
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+def test_every_method_of_every_family_is_read_back_equal(kind, name, data):
+    made = data.draw(objects(kind, name))
+    assert parse(kind, plain(made, kind)) == made
+    assert parse(kind, yaml.safe_load(to_yaml(made, kind))) == made
+    assert parse(kind, json.loads(json.dumps(plain(made, kind)))) == made
+
+
+@pytest.mark.parametrize("file", sorted(Path("recipes").glob("*.yaml")), ids=lambda file: file.name)
+def test_recipes_are_read_back_equal(file):
+    for recipe in load_recipes(file):
+        assert parse(Recipe, yaml.safe_load(to_yaml(recipe, Recipe))) == recipe
+
+
+@given(st.sampled_from(sorted(CHECKS)), st.data())
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+def test_different_checks_have_different_labels_and_fields(name, data):
+    first, second = data.draw(objects(Check, name)), data.draw(objects(Check, name))
+    (method, label, params), (other_method, other_label, other_params) = describe(first, Check), describe(second, Check)
+    assert method == other_method == name
+    assert (first == second) == (label == other_label) == (params == other_params)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_labels_of_a_preset_are_unique(preset):
+    labels = [describe(check, Check)[1] for check in PRESETS[preset]()]
+    assert len(set(labels)) == len(labels)
+
+
+@pytest.mark.parametrize(
+    ("check", "label"),
+    [
+        (PGD(threat=Linf(8 / 255), steps=20), "pgd linf eps=8/255 steps=20"),
+        (PGD(threat=L2(0.5), loss=difference_of_logits_ratio), "pgd l2 eps=0.5 loss=difference_of_logits_ratio"),
+        (GaussianNoise(0.1), "gaussian_noise sigma=0.1"),
+        (GaussianNoise(0.1234567), "gaussian_noise sigma=0.1234567"),
+        (GaussianNoise(8.0000001 / 255), f"gaussian_noise sigma={8.0000001 / 255!r}"),
+        (GaussianNoise(variance=1e-7), "gaussian_noise variance=1e-07"),
+    ],
+)
+def test_labels_say_what_differs_from_the_defaults(check, label):
+    assert describe(check, Check)[1] == label
+
+
+def test_close_numbers_do_not_share_a_label():
+    assert describe(GaussianNoise(0.1000001), Check)[1] != describe(GaussianNoise(0.1), Check)[1]
+
+
+def test_methods_that_no_family_knows_go_by_their_own_name():
+    def darker(x, *, rng=None):
+        return x / 2
+
+    @dataclasses.dataclass(frozen=True)
+    class Shift:
+        by: float = 0.5
+
+    assert describe(darker, Check)[:2] == ("darker", "darker")
+    assert describe(Shift(0.25), Check) == ("Shift", "Shift by=0.25", '{"by": 0.25}')
+
+
+def test_a_method_without_a_name_cannot_be_written():
+    with pytest.raises(RecipeError, match="has no name that a recipe could say; known: clean, fgsm"):
+        plain(lambda x: x, Check)

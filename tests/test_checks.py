@@ -1,0 +1,47 @@
+import pytest
+
+from holdfast.attacks import ATTACKS, PGD
+from holdfast.checks import CHECKS, PRESETS, is_attack, preset
+from holdfast.corruptions import CORRUPTIONS, Clean
+from holdfast.errors import RecipeError
+from holdfast.evaluate import evaluate
+from holdfast.threat import Linf
+from tests.zoo import digits, digits_cnn
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_starts_with_the_clean_images_and_names_every_check_once(name):
+    checks = preset(name)
+    assert checks[0] == Clean()
+    assert len({repr(check) for check in checks}) == len(checks)
+    assert all(type(check) in CHECKS.values() for check in checks)
+
+
+def test_presets_grow():
+    sizes = [len(preset(name)) for name in ("quick", "standard", "full")]
+    assert sizes == sorted(set(sizes))
+
+
+def test_measuring_presets_let_lost_examples_leave():
+    attacks = [check for name in PRESETS for check in preset(name) if isinstance(check, PGD)]
+    assert attacks
+    assert all(attack.until_lost and attack.random_start for attack in attacks)
+
+
+def test_an_unknown_preset_lists_the_known_ones_and_suggests_the_nearest():
+    with pytest.raises(RecipeError, match=r"'quik'; known: full, quick, standard\. Did you mean 'quick'\?"):
+        preset("quik")
+
+
+def test_attacks_look_at_the_model_and_corruptions_do_not():
+    assert is_attack(PGD(threat=Linf(0.1)))
+    assert not is_attack(Clean())
+    assert CHECKS.keys() == ATTACKS.keys() | CORRUPTIONS.keys()
+    assert not ATTACKS.keys() & CORRUPTIONS.keys()
+
+
+def test_stronger_checks_of_a_preset_are_stronger():
+    x, y = digits()
+    table = evaluate(digits_cnn(), x[:100], y[:100], "quick").table
+    clean, *_, fgsm, pgd = table["accuracy"]
+    assert clean > fgsm >= pgd

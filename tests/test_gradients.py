@@ -1,0 +1,151 @@
+import pytest
+import torch
+from torch import nn
+
+from holdfast.errors import ModelError
+from holdfast.gradients import hessian_vector, hessian_vector_difference, input_gradient
+from holdfast.losses import cross_entropy, margin
+from tests.contracts.untouched import same_module, same_random_states, same_tensors
+from tests.zoo import half_space, images, labels, linear, normed, smooth
+
+# METHODS chapter 6, logistic test: w = (1, -2), x = (.5, .3), y = 1.
+W = torch.tensor([1.0, -2.0], dtype=torch.float64)
+X = torch.tensor([[0.5, 0.3]], dtype=torch.float64)
+
+
+def logistic(x):
+    score = x @ W
+    return torch.stack((torch.zeros_like(score), score), dim=1)
+
+
+ONE = torch.tensor([1])
+
+
+def test_gradient_of_the_margin_of_a_half_space_is_its_normal():
+    model, x = half_space(5), images(4, (5,))
+    values, grad, logits = input_gradient(margin, model, x, torch.ones(4, dtype=torch.int64))
+    torch.testing.assert_close(grad, (-2 * model.weight.detach()).expand(4, 5))
+    torch.testing.assert_close(values, -2 * model.signed(x).detach())
+    torch.testing.assert_close(logits, model(x).detach())
+
+
+def test_gradient_of_a_linear_model_is_the_closed_form():
+    model, x, y = linear(4), images(6), labels(6, 4)
+    _, grad, logits = input_gradient(cross_entropy, model, x, y)
+    error = logits.softmax(1) - nn.functional.one_hot(y, 4)
+    torch.testing.assert_close(grad.flatten(1), error @ model.weight.detach())
+
+
+def test_logistic_values_of_the_reference():
+    values, grad, _ = input_gradient(cross_entropy, logistic, X, ONE)
+    # f is the loss here: log(1 + exp(-w.x)) at w.x = -0.1 is .7443966; the gradient is METHODS' g.
+    torch.testing.assert_close(grad, torch.tensor([[-0.52497919, 1.04995837]], dtype=torch.float64), rtol=0, atol=1e-8)
+    assert float(values) == pytest.approx(0.7443966600735709)
+
+
+def test_gradients_are_per_example_and_not_divided_by_the_batch():
+    model, x, y = smooth(), images(7), labels(7, 5)
+    values, grad, _ = input_gradient(cross_entropy, model, x, y)
+    for row in range(7):
+        one = slice(row, row + 1)
+        alone = input_gradient(cross_entropy, model, x[one], y[one])
+        torch.testing.assert_close(alone[0], values[one])
+        torch.testing.assert_close(alone[1], grad[one])
+
+
+def test_results_are_detached_and_nothing_else_changes():
+    model, x, y = normed(), images(5), labels(5, 3)
+    with same_module(model), same_random_states(), same_tensors(x, y):
+        assert not any(tensor.requires_grad for tensor in input_gradient(cross_entropy, model, x, y))
+    attached = x.clone().requires_grad_()
+    with same_tensors(attached):
+        input_gradient(cross_entropy, model, attached, y)
+    assert attached.grad is None
+
+
+def test_works_under_no_grad():
+    model, x, y = smooth(), images(3), labels(3, 5)
+    with torch.no_grad():
+        quiet = input_gradient(cross_entropy, model, x, y)
+    assert all(torch.equal(a, b) for a, b in zip(quiet, input_gradient(cross_entropy, model, x, y), strict=True))
+
+
+def test_works_when_no_weight_wants_a_gradient():
+    model = smooth().requires_grad_(False)
+    _, grad, _ = input_gradient(cross_entropy, model, images(3), labels(3, 5))
+    assert bool((grad != 0).any())
+
+
+def test_nan_is_an_error_that_counts_the_examples():
+    def broken(x):
+        return linear(3)(x) * torch.tensor([1.0, torch.nan, torch.nan])[: len(x), None]
+
+    with pytest.raises(ModelError, match="NaN for 2 of 3 examples"):
+        input_gradient(cross_entropy, broken, images(3), labels(3, 3))
+
+
+def test_nan_behind_a_finite_loss_is_an_error():
+    def broken(x):  # the square root has an infinite slope at 0, and 0 * inf is NaN
+        return linear(3)(x) + (0 * x).sqrt().flatten(1)[:, :1]
+
+    with pytest.raises(ModelError, match="NaN"):
+        input_gradient(cross_entropy, broken, images(3), labels(3, 3))
+
+
+def test_a_model_without_a_gradient_is_an_error_with_a_reason():
+    with pytest.raises(ModelError, match="no gradient with respect to its input"):
+        input_gradient(cross_entropy, lambda x: linear(3)(x).detach(), images(3), labels(3, 3))
+
+
+def test_hessian_vector_of_the_logistic_reference():
+    # Hess = .2493760402 w w^T
+    for vector in ([[1.0, 0.0]], [[1.0, -1.0]]):
+        v = torch.tensor(vector, dtype=torch.float64)
+        expected = 0.2493760402 * W * (v @ W)[:, None]
+        torch.testing.assert_close(hessian_vector(cross_entropy, logistic, X, ONE, v), expected, rtol=0, atol=1e-9)
+
+
+def test_hessian_vector_agrees_with_the_full_hessian():
+    model, x, y = smooth(3, (4,)), images(3, (4,)), labels(3, 3)
+    vector = images(3, (4,), seed=9) - 0.5
+    product = hessian_vector(cross_entropy, model, x, y, vector)
+    for row in range(3):
+
+        def value(point, row=row):
+            return cross_entropy(model(point[None]), y[row : row + 1])[0]
+
+        hessian = torch.autograd.functional.hessian(value, x[row])
+        torch.testing.assert_close(product[row], hessian @ vector[row])
+
+
+def test_hessian_of_linear_and_piecewise_linear_losses_is_zero():
+    x, y, vector = images(3), labels(3, 3), images(3, seed=4)
+    assert torch.equal(hessian_vector(margin, linear(3), x, y, vector), torch.zeros_like(x))
+    assert torch.equal(hessian_vector(lambda z, _: z.sum(1), linear(3), x, y, vector), torch.zeros_like(x))
+
+
+def test_hessian_vector_is_detached_and_touches_no_grad():
+    model, x, y = smooth(), images(3), labels(3, 5)
+    with same_module(model), same_tensors(x, y):
+        assert not hessian_vector(cross_entropy, model, x, y, x).requires_grad
+        assert not hessian_vector_difference(cross_entropy, model, x, y, x).requires_grad
+
+
+def test_difference_of_gradients_goes_to_the_exact_product_linearly():
+    model, x, y, vector = smooth(), images(4), labels(4, 5), images(4, seed=2) - 0.5
+    exact = hessian_vector(cross_entropy, model, x, y, vector)
+    errors = [
+        float((hessian_vector_difference(cross_entropy, model, x, y, vector, step=h) - exact).norm())
+        for h in (1e-2, 1e-3, 1e-4)
+    ]
+    assert errors[0] / errors[1] == pytest.approx(10, rel=0.3)
+    assert errors[1] / errors[2] == pytest.approx(10, rel=0.3)
+
+
+def test_difference_is_exact_for_a_quadratic():
+    def quadratic(x):
+        return torch.stack((x.square().sum(1), torch.zeros(len(x), dtype=x.dtype)), dim=1)
+
+    x, vector = images(3, (5,)), images(3, (5,), seed=1)
+    product = hessian_vector_difference(lambda z, _: z[:, 0], quadratic, x, labels(3, 2), vector, step=0.5)
+    torch.testing.assert_close(product, 2 * vector)

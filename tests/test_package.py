@@ -1,0 +1,34 @@
+"""The package as users meet it: names, version, entry points."""
+
+import importlib.metadata
+import subprocess
+import sys
+
+import pytest
+
+import holdfast
+
+
+@pytest.mark.parametrize("name", holdfast.__all__)
+def test_every_public_name_can_be_had_and_is_documented(name):
+    assert getattr(holdfast, name).__doc__
+
+
+def test_the_lazy_names_are_the_public_names():
+    assert sorted(name for names in holdfast._HOMES.values() for name in names) == sorted(holdfast.__all__)
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'PDG'"):
+        holdfast.PDG  # noqa: B018
+
+
+def test_runs_as_a_module_and_says_its_version():
+    done = subprocess.run([sys.executable, "-m", "holdfast", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"holdfast {importlib.metadata.version('holdfast')}\n"
+    assert done.stderr == ""
+
+
+def test_the_console_script_is_the_same_entry_point():
+    (script,) = importlib.metadata.entry_points(group="console_scripts", name="holdfast")
+    assert script.value == "holdfast.cli:main"

@@ -1,0 +1,240 @@
+import os
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.errors import LedgerError
+from holdfast.results import (
+    SCHEMA,
+    Ledger,
+    accuracies,
+    compared,
+    confusion,
+    per_class,
+    with_interval,
+    worst_case,
+    write_atomically,
+)
+from holdfast.statistics import mcnemar, wilson
+
+
+def rows(correct, check="clean", run="a", weights="best", first=0, **columns):
+    """Rows of one check, one per entry of `correct`."""
+    count = len(correct)
+    values = {
+        "run": [run] * count,
+        "weights": [weights] * count,
+        "weights_hash": ["00"] * count,
+        "check": [check] * count,
+        "method": ["clean"] * count,
+        "params": ["{}"] * count,
+        "example": list(range(first, first + count)),
+        "label": [i % 2 for i in range(count)],
+        "prediction": [i % 2 if right else 1 - i % 2 for i, right in enumerate(correct)],
+        "correct": list(correct),
+        "loss": [0.5] * count,
+        "distance": [float(i) for i in range(count)],
+        "norm": ["l2"] * count,
+        "radius": [None] * count,
+        "queries": [2 * i for i in range(count)],
+        "seconds": [0.25] * count,
+        "seed": [0] * count,
+    }
+    return pl.DataFrame({**values, **columns}, schema=SCHEMA)
+
+
+def test_what_is_written_is_read_in_the_order_of_weights_check_and_example(tmp_path):
+    ledger = Ledger(tmp_path / "deep" / "ledger")
+    ledger.append("b", rows([True], first=2))
+    ledger.append("a", rows([False], check="pgd"))
+    ledger.append("c", rows([True, False], first=0))
+    assert [path.name for path in ledger.parts()] == ["a.parquet", "b.parquet", "c.parquet"]
+    read = ledger.read()
+    assert dict(read.schema) == SCHEMA
+    assert read.select("check", "example").rows() == [("clean", 0), ("clean", 1), ("clean", 2), ("pgd", 0)]
+    assert read["correct"].to_list() == [True, False, True, False]
+
+
+def test_a_part_is_there_once_written(tmp_path):
+    ledger = Ledger(tmp_path)
+    assert not ledger.has("a")
+    ledger.append("a", rows([True]))
+    assert ledger.has("a")
+    assert not ledger.has("b")
+
+
+def test_columns_are_cast_to_the_schema_and_put_in_order(tmp_path):
+    ledger = Ledger(tmp_path)
+    frame = rows([True]).with_columns(pl.col("label").cast(pl.Int64)).with_columns(extra=1)
+    ledger.append("a", frame.select(reversed(frame.columns)))
+    assert dict(ledger.read().schema) == SCHEMA
+
+
+def test_a_missing_column_leaves_no_part(tmp_path):
+    ledger = Ledger(tmp_path)
+    with pytest.raises(pl.exceptions.ColumnNotFoundError):
+        ledger.append("a", rows([True]).drop("loss"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failure_while_writing_leaves_nothing_and_keeps_what_was_there(tmp_path):
+    def half(path):
+        path.write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    path = tmp_path / "part"
+    with pytest.raises(KeyboardInterrupt):
+        write_atomically(path, half)
+    assert list(tmp_path.iterdir()) == []
+    write_atomically(path, lambda p: p.write_bytes(b"old"))
+    with pytest.raises(KeyboardInterrupt):
+        write_atomically(path, half)
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_nothing_is_visible_under_the_final_name_before_it_is_whole_and_on_disk(tmp_path, monkeypatch):
+    path, seen = tmp_path / "part.parquet", []
+    flush = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda handle: (seen.append(path.exists()), flush(handle)))
+
+    def write(temporary):
+        seen.append(path.exists() or temporary.match("*.parquet"))
+        temporary.write_bytes(b"whole")
+
+    write_atomically(path, write)
+    assert seen == [False, False]
+    assert path.read_bytes() == b"whole"
+
+
+def test_an_empty_ledger_says_what_to_do(tmp_path):
+    with pytest.raises(LedgerError, match="found none; run `holdfast evaluate` first"):
+        Ledger(tmp_path).read()
+
+
+@pytest.mark.parametrize("damage", ["empty", "text", "truncated", "no magic", "page"])
+def test_a_damaged_part_is_an_error_that_names_the_file(tmp_path, damage):
+    ledger = Ledger(tmp_path)
+    ledger.append("a", rows([True, False] * 200))
+    path = tmp_path / "a.parquet"
+    content = path.read_bytes()
+    broken = {
+        "empty": b"",
+        "text": b"not parquet at all, but long enough",
+        "truncated": content[: len(content) // 2],
+        "no magic": content[:-4] + b"XXXX",
+        "page": content[:4] + b"\xff" * 200 + content[204:],
+    }[damage]
+    path.write_bytes(broken)
+    with pytest.raises(LedgerError, match=r"a\.parquet: expected a Parquet part"):
+        ledger.read()
+
+
+def test_a_part_so_damaged_that_the_reader_panics_is_an_error_too(tmp_path, monkeypatch):
+    # Of parts with random bytes overwritten, one in a hundred makes polars panic, which is no ordinary exception.
+    def panic(path):
+        raise pl.exceptions.PanicException("index out of bounds")
+
+    ledger = Ledger(tmp_path)
+    ledger.append("a", rows([True]))
+    monkeypatch.setattr(pl, "read_parquet", panic)
+    with pytest.raises(LedgerError, match="index out of bounds"):
+        ledger.read()
+
+
+def test_a_part_with_other_columns_is_an_error(tmp_path):
+    pl.DataFrame({"x": [1]}).write_parquet(tmp_path / "a.parquet")
+    with pytest.raises(LedgerError, match="expected the columns run, weights"):
+        Ledger(tmp_path).read()
+
+
+def test_accuracies_by_hand():
+    table = accuracies(pl.concat([rows([True, True, False, True]), rows([False] * 4, check="pgd")]))
+    assert table["check"].to_list() == ["clean", "pgd"]
+    assert table["examples"].to_list() == [4, 4]
+    assert table["accuracy"].to_list() == [0.75, 0.0]
+    assert table["low"].to_list() == [wilson(3, 4).low, wilson(0, 4).low]
+    assert table["high"].to_list() == [wilson(3, 4).high, wilson(0, 4).high]
+    assert table["distance"].to_list() == [1.5, 1.5]
+    assert table["queries"].to_list() == [3.0, 3.0]
+    assert table["seconds"].to_list() == [1.0, 1.0]
+
+
+def test_runs_and_weights_are_not_mixed():
+    table = accuracies(
+        pl.concat([rows([True]), rows([False], run="b"), rows([False], weights="last"), rows([True], check="pgd")])
+    )
+    assert table.select("run", "weights", "check", "accuracy").rows() == [
+        ("a", "best", "clean", 1.0),
+        ("b", "best", "clean", 0.0),
+        ("a", "last", "clean", 0.0),
+        ("a", "best", "pgd", 1.0),
+    ]
+
+
+def test_worst_case_wants_an_example_right_in_every_check():
+    table = worst_case(
+        pl.concat(
+            [rows([True, True, False, True]), rows([True, False, True, True], check="pgd"), rows([True], run="b")]
+        )
+    )
+    assert table.select("run", "examples", "correct", "checks", "accuracy").rows() == [
+        ("a", 4, 2, 2, 0.5),
+        ("b", 1, 1, 1, 1.0),
+    ]
+
+
+def test_worst_case_counts_only_examples_that_every_check_saw():
+    table = worst_case(pl.concat([rows([True] * 6), rows([True, False], check="pgd", first=3)]))
+    assert table.select("examples", "correct").rows() == [(2, 1)]
+
+
+outcome_lists = st.integers(1, 12).flatmap(
+    lambda n: st.lists(st.lists(st.booleans(), min_size=n, max_size=n), min_size=1, max_size=4)
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(outcome_lists)
+def test_worst_case_is_never_above_any_accuracy_nor_below_what_is_left(checks):
+    frame = pl.concat([rows(correct, check=f"check {i}") for i, correct in enumerate(checks)])
+    accuracy = accuracies(frame)["accuracy"]
+    worst = worst_case(frame)["accuracy"].item()
+    assert worst <= accuracy.min() + 1e-12
+    assert worst >= 1 - sum(1 - a for a in accuracy) - 1e-12
+    assert worst == pytest.approx(sum(map(all, zip(*checks, strict=True))) / len(checks[0]))
+
+
+def test_per_class_by_hand():
+    table = per_class(rows([True, False, True, True]))
+    assert table.select("label", "examples", "correct", "accuracy").rows() == [(0, 2, 2, 1.0), (1, 2, 1, 0.5)]
+
+
+def test_confusion_counts_labels_in_rows_and_predictions_in_columns():
+    frame = rows([True, False, True, False, False])  # labels 0 1 0 1 0, predictions 0 0 0 0 1
+    assert confusion(frame, 2) == [[2, 1], [2, 0]]
+    abstained = frame.with_columns(prediction=pl.lit(-1, pl.Int32))
+    assert confusion(abstained, 2) == [[0, 0], [0, 0]]
+
+
+def test_compared_pairs_examples_by_index_and_checks_by_name():
+    first, second = [True, True, False, True], [False, True, True]
+    frame = pl.concat(
+        [
+            rows(first),
+            rows(second, run="b", first=1),
+            rows([True], check="only a"),
+            rows([True], check="only b", run="b"),
+            rows([False, True], check="apart"),
+            rows([False, True], check="apart", run="b", first=7),
+        ]
+    )
+    found = dict(compared(frame, "a", "b"))
+    assert found == {"clean": mcnemar(first[1:], second)}
+
+
+def test_intervals_are_added_to_any_table_of_counts():
+    table = with_interval(pl.DataFrame({"correct": [5], "examples": [10]}))
+    assert table.select("accuracy", "low", "high").row(0) == (0.5, wilson(5, 10).low, wilson(5, 10).high)

@@ -1,0 +1,198 @@
+"""A run on disk: claimed by one recipe, rebuilt from its files, and never from damaged ones."""
+
+import dataclasses
+import json
+import shutil
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from holdfast.errors import CheckpointError, RecipeError, TrainingError
+from holdfast.models import read_metadata
+from holdfast.recipe import Recipe, to_yaml
+from holdfast.runs import Run, content_hash, load_model, new_network, prepare, splits_of, versions
+from holdfast.training.checkpoint import save_weights
+from tests.training.tiny import recipe, splits, train
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    path = tmp_path_factory.mktemp("trained") / "run"
+    of = recipe("train.epochs=3", "train.optimizer.sgd.lr=0.02")
+    Run(path).claim(of)
+    train(of, path)
+    return path
+
+
+def rewritten(source, target, **changes):
+    """A copy of a weights file with other metadata; None leaves a key out."""
+    said = {**read_metadata(source), **changes}
+    save_file(load_file(source), target, {key: value for key, value in said.items() if value is not None})
+    return target
+
+
+def test_weights_say_everything_about_themselves(trained):
+    said = read_metadata(trained / "last.safetensors")
+    of = recipe("train.epochs=3", "train.optimizer.sgd.lr=0.02")
+    assert said == {
+        "holdfast": versions()["holdfast"],
+        "recipe": to_yaml(of, Recipe),
+        "shape": "[1, 8, 8]",
+        "classes": json.dumps(list("0123456789")),
+        "data": splits(of).fingerprint,
+        "epoch": "3",
+        "hash": content_hash(load_file(trained / "last.safetensors")),
+    }
+
+
+def test_a_weights_file_alone_is_enough(trained, tmp_path):
+    file = shutil.copy(trained / "last.safetensors", tmp_path / "elsewhere.safetensors")
+    loaded = load_model(file)
+    x, _ = splits(loaded.recipe).test.batch(slice(0, 9))
+    state = torch.load(trained / "state.pt", weights_only=True)["model"]
+    assert loaded.recipe == recipe("train.epochs=3", "train.optimizer.sgd.lr=0.02")
+    assert (loaded.classes, loaded.epoch, loaded.file) == (tuple("0123456789"), 3, file)
+    assert all(torch.equal(tensor, state[name]) for name, tensor in loaded.model.state_dict().items())
+    assert loaded.model(x).shape == (9, 10)
+
+
+def test_a_directory_means_its_best_weights_else_its_last(trained, tmp_path):
+    assert load_model(trained).file == trained / "best.safetensors"
+    shutil.copy(trained / "last.safetensors", tmp_path / "last.safetensors")
+    assert load_model(tmp_path).file == tmp_path / "last.safetensors"
+
+
+def test_every_changed_byte_of_the_weights_is_noticed(trained, tmp_path):
+    content = (trained / "last.safetensors").read_bytes()
+    header = 8 + int.from_bytes(content[:8], "little")
+    for place in range(header, len(content), (len(content) - header) // 23):
+        damaged = bytearray(content)
+        damaged[place] ^= 0x01
+        (tmp_path / "a.safetensors").write_bytes(damaged)
+        with pytest.raises(CheckpointError, match="the file was changed|are not finite"):
+            load_model(tmp_path / "a.safetensors")
+
+
+@pytest.mark.parametrize("key", ["recipe", "shape", "classes", "hash"])
+def test_weights_of_others_are_refused_and_the_way_to_use_them_named(trained, tmp_path, key):
+    file = rewritten(trained / "last.safetensors", tmp_path / "a.safetensors", **{key: None})
+    with pytest.raises(CheckpointError, match=f"{key} not stated; for other networks use --model and --weights"):
+        load_model(file)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"recipe": "{"}, {"recipe": "[]"}, {"shape": "x"}, {"classes": "3"}, {"epoch": "x"}, {"hash": "0" * 64}]
+)
+def test_metadata_that_was_tampered_with_is_an_error_that_names_the_file(trained, tmp_path, changes):
+    file = rewritten(trained / "last.safetensors", tmp_path / "a.safetensors", **changes)
+    with pytest.raises((CheckpointError, RecipeError), match=r"a\.safetensors: "):
+        load_model(file)
+
+
+def test_a_directory_without_weights_is_named(tmp_path):
+    with pytest.raises(CheckpointError, match=r"expected a run with best\.safetensors or last\.safetensors; found nei"):
+        load_model(tmp_path)
+
+
+def test_equal_weights_are_listed_once(trained, tmp_path):
+    for label in ("best", "last"):
+        shutil.copy(trained / "last.safetensors", tmp_path / f"{label}.safetensors")
+    assert Run(tmp_path).labels() == ["best"]
+    train(recipe(), tmp_path / "other")
+    shutil.copy(tmp_path / "other" / "last.safetensors", tmp_path / "last.safetensors")
+    assert Run(tmp_path).labels() == ["best", "last"]
+
+
+def test_weights_that_are_not_finite_never_replace_good_ones(trained, tmp_path):
+    run, of = Run(tmp_path), recipe()
+    good = {"a": torch.ones(2), "n": torch.tensor(3)}
+    save_weights(run, "last", of, splits(of), good, 1)
+    with pytest.raises(TrainingError, match=r"epoch 2: weights are not finite \(a\)"):
+        save_weights(run, "last", of, splits(of), {**good, "a": torch.tensor([1.0, torch.nan])}, 2)
+    with safe_open(run.weights("last"), "pt") as file:
+        assert file.metadata()["epoch"] == "1"
+
+
+def test_a_directory_belongs_to_one_recipe(tmp_path):
+    run = Run(tmp_path)
+    run.claim(recipe())
+    run.claim(recipe())
+    with pytest.raises(RecipeError, match=r"holds a run of another recipe \(differs in train\.epochs\).*--fresh"):
+        run.claim(recipe("train.epochs=5"))
+
+
+@pytest.mark.parametrize("free", ["checks=[clean, {gaussian_noise: 0.1}]", "evaluate.batch_size=3", "evaluate.gallery=0"])
+def test_checks_and_batch_size_may_change_between_two_visits(tmp_path, free):
+    Run(tmp_path).claim(recipe())
+    Run(tmp_path).claim(recipe(free))
+    assert (tmp_path / "recipe.yaml").read_text() == to_yaml(recipe(free), Recipe)
+
+
+def test_the_blocks_of_a_ledger_may_not_change_since_rows_of_both_would_count(tmp_path):
+    Run(tmp_path).claim(recipe())
+    with pytest.raises(RecipeError, match=r"differs in evaluate\.block"):
+        Run(tmp_path).claim(recipe("evaluate.block=7"))
+
+
+@pytest.mark.parametrize("content", ["{", "\t", "- a", "name: 3"])
+def test_a_damaged_recipe_of_a_run_is_named(tmp_path, content):
+    (tmp_path / "recipe.yaml").write_text(content)
+    with pytest.raises(RecipeError, match=r"recipe\.yaml: "):
+        Run(tmp_path).claim(recipe())
+
+
+def test_facts_are_added_and_stay(tmp_path):
+    run = Run(tmp_path)
+    assert run.info() == {}
+    run.tell(a=1, b={"c": 2})
+    run.tell(a=3)
+    assert run.info() == {"a": 3, "b": {"c": 2}}
+
+
+@pytest.mark.parametrize("content", [b"{", b"[]", b"\xff", b"3"])
+def test_a_damaged_run_json_is_named(tmp_path, content):
+    (tmp_path / "run.json").write_bytes(content)
+    with pytest.raises(CheckpointError, match=r"run\.json: expected JSON written by holdfast"):
+        Run(tmp_path).info()
+
+
+def test_data_is_cut_by_the_seed_validation_first():
+    of = recipe("data.validation=0.2", "data.subset=30", "data.test_subset=20").data
+    one, again, other = prepare(of, 0), prepare(of, 0), prepare(of, 1)
+    assert (len(one.train), len(one.validation), len(one.test)) == (30, 259, 20)
+    assert not set(one.train.index.tolist()) & set(one.validation.index.tolist())
+    assert torch.equal(one.train.index, again.train.index)
+    assert not torch.equal(one.train.index, other.train.index)
+    smaller = prepare(dataclasses.replace(of, subset=10), 0)
+    assert torch.equal(smaller.validation.index, one.validation.index)
+    assert set(smaller.train.index.tolist()) < set(one.train.index.tolist())
+
+
+def test_a_data_set_as_it_is_has_no_validation_images():
+    data = recipe().data.source()
+    whole = splits_of(data)
+    assert (whole.train, whole.validation, whole.test) == (data.train, None, data.test)
+    assert whole.facts()["validation"] == 0
+
+
+def test_the_hash_depends_on_names_shapes_kinds_and_values_not_on_order_or_layout():
+    base = {"a": torch.arange(4.0).view(2, 2), "b": torch.ones(1, dtype=torch.int64)}
+    assert content_hash(dict(reversed(base.items()))) == content_hash(base)
+    assert content_hash({**base, "a": base["a"].t().contiguous().t()}) == content_hash(base)
+    changes = [base["a"].view(4), base["a"].double(), base["a"].t(), -base["a"], torch.tensor([[0.0, 1.0], [2.0, 3.5]])]
+    hashes = {content_hash(base), *[content_hash({**base, "a": changed}) for changed in changes]}
+    assert len({*hashes, content_hash({"c": base["a"], "b": base["b"]})}) == len(changes) + 2
+
+
+def test_a_users_factory_that_raises_is_the_recipes_fault_and_a_bug_of_ours_is_not():
+    broken = recipe("model={python: {factory: 'operator:truediv'}}").model
+    with pytest.raises(RecipeError):
+        new_network(broken, (1, 8, 8), 10)
+
+    def architecture(shape, classes, **options):
+        raise KeyError("a bug")
+
+    with pytest.raises(KeyError):
+        new_network(architecture, (1, 8, 8), 10)

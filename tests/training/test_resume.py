@@ -1,0 +1,108 @@
+"""Interrupted anywhere and resumed, training ends with the same bits."""
+
+import shutil
+
+import pytest
+
+from holdfast.runs import Run
+from holdfast.training import Epoch, Step, loop
+from tests.training.tiny import RECORDS, outcome, recipe, train
+
+SETTINGS = {
+    "plain": [],
+    "augmentations": ["data.augment=[{random_crop: 1}, horizontal_flip]"],
+    "dropout and batch norm": ["model={python: 'tests.training.tiny:network'}"],
+    "running mean": ["train.ema=0.9", "model={python: 'tests.training.tiny:network'}"],
+    "clipping": ["train.clip=0.1"],
+    "adam": ["train.optimizer=adam"],
+    "adamw": ["train.optimizer=adamw"],
+    "rmsprop": ["train.optimizer.rmsprop.momentum=0.5"],
+    "signsgd": ["train.optimizer.signsgd.momentum=0.5"],
+    "schedule with warm-up": ["train.schedule=one_cycle", "train.warmup=1"],
+    "noisy": ["train.objective=noisy"],
+    "clean and noisy": ["train.objective=clean_and_noisy"],
+    "stability": ["train.objective=stability"],
+    "adversarial": ["train.objective.adversarial={pgd: {threat: {linf: 0.1}, steps: 2, until_lost: false}}"],
+    "robust selection": [
+        "train.selection={metric: robust_accuracy, attack: {pgd: {threat: {linf: 0.1}, steps: 2}}, every: 2}"
+    ],
+    "no validation": ["data.validation=0"],
+    "double precision": ["train.fabric.precision=64-true"],
+    "a last batch of one is dropped": ["data.subset=25"],
+    "a short last batch": ["data.subset=22"],
+}
+
+
+@pytest.mark.parametrize("overrides", SETTINGS.values(), ids=SETTINGS)
+def test_stopped_after_any_record_it_ends_with_the_same_bits(tmp_path, overrides):
+    of = recipe(*overrides)
+    whole = train(of, tmp_path / "whole")
+    assert len(whole) == RECORDS
+    expected = outcome(tmp_path / "whole")
+    for stop in range(RECORDS + 1):
+        path = tmp_path / str(stop)
+        before = train(of, path, stop)
+        after = train(of, path)
+        assert outcome(path) == expected, f"stopped after {stop} records"
+        assert [type(r) for r in before + after] == [type(r) for r in whole]
+        assert [r.loss for r in before + after if isinstance(r, Step)] == [r.loss for r in whole if isinstance(r, Step)]
+
+
+def test_stopped_after_every_record_it_ends_with_the_same_bits(tmp_path):
+    of = recipe(*SETTINGS["augmentations"], *SETTINGS["running mean"])
+    train(of, tmp_path / "whole")
+    for _ in range(RECORDS):
+        assert len(train(of, tmp_path / "pieces", 1)) == 1
+    assert outcome(tmp_path / "pieces") == outcome(tmp_path / "whole")
+
+
+def test_early_stopping_stops_at_the_same_epoch_when_resumed(tmp_path):
+    of = recipe("train.epochs=9", "train.optimizer.sgd.lr=1e-9", "train.selection.patience=2")
+    whole = train(of, tmp_path / "whole")
+    assert [r.best for r in whole if isinstance(r, Epoch)] == [True, False, False]
+    expected = outcome(tmp_path / "whole")
+    for stop in range(len(whole) + 1):
+        train(of, tmp_path / str(stop), stop)
+        train(of, tmp_path / str(stop))
+        assert outcome(tmp_path / str(stop)) == expected
+
+
+def test_a_finished_run_has_nothing_left_to_do(tmp_path):
+    of = recipe()
+    train(of, tmp_path)
+    before = outcome(tmp_path)
+    assert train(of, tmp_path) == []
+    assert outcome(tmp_path) == before
+
+
+def test_killed_between_any_two_writes_it_ends_with_the_same_bits(tmp_path, monkeypatch):
+    """A kill leaves newer metrics and weights beside an older state; the directory is copied after every write."""
+    of, copies = recipe("train.ema=0.5"), []
+
+    def copying(name):
+        write = getattr(loop, name)
+
+        def wrapped(*arguments):
+            found = write(*arguments)
+            copies.append(tmp_path / f"after write {len(copies)}")
+            shutil.copytree(tmp_path / "whole", copies[-1])
+            return found
+
+        monkeypatch.setattr(loop, name, wrapped)
+
+    for name in ("save_weights", "save_state", "_append"):
+        copying(name)
+    monkeypatch.setattr(loop, "SAVE_SECONDS", -1.0)  # a state after every step
+    train(of, tmp_path / "whole")
+    monkeypatch.undo()
+    expected = outcome(tmp_path / "whole")
+    assert len(copies) == 14  # six states, and best, line, last and state of two epochs
+    for copy in list(copies):
+        lines = Run(copy).metrics
+        if lines.exists():  # killed in the middle of a line
+            copies.append(copy.with_name(f"{copy.name}, half a line"))
+            shutil.copytree(copy, copies[-1])
+            Run(copies[-1]).metrics.write_text(lines.read_text(encoding="utf-8") + '{"epoch": 2, "st', encoding="utf-8")
+    for copy in copies:
+        train(of, copy)
+        assert outcome(copy) == expected, copy.name

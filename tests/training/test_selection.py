@@ -1,0 +1,102 @@
+"""Model selection looks at the validation images and at nothing else."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from holdfast.attacks import FGSM
+from holdfast.data import Split
+from holdfast.models import read_metadata
+from holdfast.recipe import Selection
+from holdfast.runs import Run
+from holdfast.threat import Linf
+from holdfast.training import Epoch, fit
+from holdfast.training.selection import Judge, validation_scores
+from tests.training.tiny import recipe, splits
+from tests.zoo import HalfSpace
+
+X = torch.tensor([[0.2], [0.4], [0.6], [0.9], [0.3]])[:, :, None, None]
+Y = torch.tensor([0, 0, 1, 1, 1])
+
+
+def model():
+    """Class 1 where x > 1/2; the last example is wrong, and 0.4 and 0.6 fall within 0.15."""
+    return HalfSpace(torch.tensor([1.0]), torch.tensor(-0.5)).train()
+
+
+def split():
+    return Split(X, Y, torch.arange(5))
+
+
+def test_scores_are_those_by_hand():
+    judged = model()
+    scores = validation_scores(judged, split(), FGSM(threat=Linf(0.15)), 0)
+    logit = X.flatten() - 0.5
+    loss = torch.log1p(torch.exp(torch.where(Y == 1, -2 * logit, 2 * logit))).mean().item()
+    assert scores == {"loss": pytest.approx(loss), "accuracy": 4 / 5, "robust_accuracy": 2 / 5}
+    assert judged.training
+
+
+def test_scores_do_not_depend_on_the_size_of_the_split_in_batches():
+    many = Split(X.repeat(150, 1, 1, 1), Y.repeat(150), torch.arange(750))
+    assert validation_scores(model(), many, None, 0)["accuracy"] == 4 / 5
+
+
+def judged(selection, values):
+    """Verdicts on models with these accuracies or losses."""
+    judge = Judge(selection, split(), 0)
+    verdicts = []
+    for epoch, value in enumerate(values, start=1):
+        if judge.impatient:
+            break
+        judge_one = HalfSpace(torch.tensor([1.0]), torch.tensor(-value))
+        verdicts.append(judge(judge_one, epoch, len(values)).best)
+    return verdicts
+
+
+def test_the_best_is_the_first_of_equals():
+    # thresholds 0.5, 0.5, 0.25, 0.5: accuracies 4/5, 4/5, 4/5, ...; 0.35 gets 3/5
+    assert judged(Selection(), [0.35, 0.5, 0.5, 0.35, 0.5]) == [True, True, False, False, False]
+
+
+def test_a_lower_loss_is_better():
+    low, high = 0.5, 5.0
+    assert judged(Selection(metric="loss"), [high, low, high]) == [True, True, False]
+
+
+def test_patience_counts_judgements_without_a_better_one():
+    assert judged(Selection(patience=2), [0.35, 0.5, 0.35, 0.35, 0.5]) == [True, True, False, False]
+
+
+def test_judges_every_so_many_epochs_and_the_last():
+    judge = Judge(Selection(every=3), split(), 0)
+    assert [judge(model(), epoch, 5).scores is not None for epoch in range(1, 6)] == [False, False, True, False, True]
+
+
+class Untouchable:
+    """A test split that must not be looked at."""
+
+    def __getattr__(self, name):
+        raise AssertionError(f"the test split was asked for {name}")
+
+    def __len__(self):
+        raise AssertionError("the test split was counted")
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "loss", "robust_accuracy"])
+def test_the_best_weights_are_those_of_the_best_validation_score_and_the_test_images_are_never_seen(tmp_path, metric):
+    of = recipe("train.epochs=6", f"train.selection={{metric: {metric}, attack: {{fgsm: {{linf: 0.05}}}}}}")
+    blind = dataclasses.replace(splits(of), test=Untouchable())
+    epochs = [record for record in fit(of, blind, Run(tmp_path)) if isinstance(record, Epoch)]
+    values = [epoch.validation[metric] * (-1 if metric == "loss" else 1) for epoch in epochs]
+    assert len(set(values)) > 1
+    assert int(read_metadata(Run(tmp_path).weights("best"))["epoch"]) == values.index(max(values)) + 1
+    assert int(read_metadata(Run(tmp_path).weights("last"))["epoch"]) == 6
+    assert [epoch.best for epoch in epochs] == [value > max(values[:n], default=-9e9) for n, value in enumerate(values)]
+
+
+def test_without_validation_images_there_are_only_last_weights(tmp_path):
+    of = recipe("data.validation=0")
+    assert all(record.validation is None for record in fit(of, splits(of), Run(tmp_path)) if isinstance(record, Epoch))
+    assert Run(tmp_path).labels() == ["last"]

@@ -1,0 +1,74 @@
+"""Tiny runs on the digits: two epochs of three steps, and everything that two runs must have in common."""
+
+import functools
+import json
+
+import torch
+
+from holdfast.models import read_state
+from holdfast.recipe import parse_recipes
+from holdfast.runs import Run, prepare
+from holdfast.training import fit
+from tests.zoo import Normed
+
+TEXT = """
+name: tiny
+data: {source: digits, validation: 0.1, subset: 24}
+model: {mlp: {hidden: [8]}}
+train: {epochs: 2, batch_size: 8, optimizer: {sgd: {lr: 0.1}}}
+"""
+RECORDS = 8  # three steps and one epoch, twice
+
+
+def network():
+    """BatchNorm and dropout, for recipes that name a factory."""
+    return Normed(classes=10, side=8, dropout=0.5)
+
+
+def recipe(*overrides):
+    (read,) = parse_recipes(TEXT, overrides)
+    return read
+
+
+@functools.cache
+def _splits(data, seed):
+    return prepare(data, seed)
+
+
+def splits(of):
+    return _splits(of.data, of.seed)
+
+
+def train(of, path, records=None):
+    """Train in a directory, to the end or until so many records were seen; returns the records."""
+    path.mkdir(parents=True, exist_ok=True)
+    work, seen = fit(of, splits(of), Run(path)), []
+    while records is None or len(seen) < records:
+        record = next(work, None)
+        if record is None:
+            break
+        seen.append(record)
+    work.close()
+    return seen
+
+
+def metrics(path):
+    """What `metrics.jsonl` says, without the times."""
+    lines = Run(path).metrics.read_text(encoding="utf-8").splitlines()
+    return [{k: v for k, v in json.loads(line).items() if k != "seconds"} for line in lines]
+
+
+def outcome(path):
+    """Everything a run leaves behind that must not depend on where it was interrupted."""
+    run = Run(path)
+    weights = {label: _bits(read_state(run.weights(label))) for label in ("best", "last") if run.weights(label).exists()}
+    state = torch.load(run.state, weights_only=True)
+    return {"weights": weights, "metrics": metrics(path), "state": _bits({**state, "seconds": None})}
+
+
+def _bits(value):
+    if isinstance(value, torch.Tensor):
+        return (str(value.dtype), tuple(value.shape), value.contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    if isinstance(value, dict):
+        return {key: _bits(inner) for key, inner in value.items()}
+    return [_bits(inner) for inner in value] if isinstance(value, list | tuple) else value
