@@ -45,11 +45,14 @@ def test_python_network_depends_on_the_seed_and_may_be_normalised(module):
     x = torch.rand(2, 3, 2, 2)
     factory = Python(factory=f"{module}:make")
     bare = build(factory, (3, 2, 2), 10, seed=1)
-    for model in (
-        build(factory, (3, 2, 2), 10, seed=1, mean=[0.5] * 3, std=[0.25] * 3),
-        build(Python(factory=f"{module}:make", mean=[0.5] * 3, std=[0.25] * 3), (3, 2, 2), 10, seed=1),
-    ):
-        torch.testing.assert_close(model(x), bare((x - 0.5) / 0.25))
+    normalised = Python(factory=f"{module}:make", mean=(0.5,) * 3, std=(0.25,) * 3)
+    torch.testing.assert_close(build(normalised, (3, 2, 2), 10, seed=1)(x), bare((x - 0.5) / 0.25))
+
+
+def test_the_normalisation_of_the_data_is_not_forced_on_a_foreign_network(module):
+    factory, x = Python(factory=f"{module}:make"), torch.rand(2, 3, 2, 2)
+    ours = build(factory, (3, 2, 2), 10, seed=1, mean=[0.5] * 3, std=[0.25] * 3)
+    assert torch.equal(ours(x), build(factory, (3, 2, 2), 10, seed=1)(x))
 
 
 @pytest.mark.parametrize(
@@ -94,7 +97,7 @@ def test_timm_network_is_created_for_the_data(monkeypatch):
         create_model=lambda name, pretrained, num_classes, in_chans: make(in_chans, num_classes),
     )
     monkeypatch.setitem(sys.modules, "timm", library)
-    assert Timm(name="known")((1, 2, 2), 7, mean=[0.5])(torch.rand(3, 1, 2, 2)).shape == (3, 7)
+    assert Timm(name="known", mean=(0.5,))((1, 2, 2), 7)(torch.rand(3, 1, 2, 2)).shape == (3, 7)
     with pytest.raises(RecipeError, match="timm has no network 'other'"):
         Timm(name="other")((1, 2, 2), 7)
 

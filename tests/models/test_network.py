@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from holdfast.models.network import Network, Normalise, normalised
+from holdfast.models import Linear, Network, Normalise, build, normalised
 
 
 def test_normalise_works_per_channel_and_is_saved():
@@ -14,10 +14,8 @@ def test_normalise_works_per_channel_and_is_saved():
 
 
 def test_saved_normalisation_replaces_that_of_the_new_network():
-    def make(mean):
-        return Network([nn.Flatten()], nn.Identity(), channels=1, features=4, classes=2, mean=mean)
-
-    old, new = make([0.5]), make(None)
+    old, new = (Network([nn.Flatten()], nn.Identity(), channels=1, features=4, classes=2) for _ in range(2))
+    old.normalise = Normalise([0.5], [1.0])
     new.load_state_dict(old.state_dict())
     x = torch.rand(3, 1, 2, 2)
     assert torch.equal(old(x), new(x))
@@ -45,6 +43,6 @@ def test_normalise_refuses_what_cannot_be(mean, std, message):
 
 def test_network_wants_one_mean_per_channel_and_a_class():
     with pytest.raises(ValueError, match="1 means and 3 standard deviations for 3 channels"):
-        Network([nn.Flatten()], nn.Identity(), channels=3, features=4, classes=2, mean=[0.5])
+        build(Linear(), (3, 2, 2), 2, mean=[0.5])
     with pytest.raises(ValueError, match="classes must be at least 1, got 0"):
         Network([nn.Flatten()], nn.Identity(), channels=3, features=4, classes=0)

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from holdfast.attacks import FGSM, PGD
+from holdfast.rng import Streams
 from holdfast.threat import L1, L2, Linf
 from tests.zoo import digits, digits_cnn, digits_mlp
 
@@ -141,31 +142,38 @@ def test_targeted_iterates_are_those_of_foolbox():
         torch.testing.assert_close(a, b, rtol=0, atol=1e-9)
 
 
+def robust(model, z, y):
+    return 1 - float(wrong(model, z, y).double().mean())
+
+
 @pytest.mark.parametrize("network", [digits_cnn, digits_mlp])
 @pytest.mark.parametrize("threat", [LINF, L2_], ids=str)
 def test_robust_accuracy_with_random_starts_is_within_a_point(network, threat):
     model, (x, y) = network(), digits()
-    step = threat.eps / 8
-    mine = PGD(threat=threat, steps=40, step_size=step)(model, x, y)
-    kind = "Linf" if isinstance(threat, Linf) else "L2"
-    attack = getattr(foolbox.attacks, f"{kind}ProjectedGradientDescentAttack")(abs_stepsize=step, steps=40)
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        first, _ = theirs_foolbox(attack, model, x, y, threat.eps)
-        make = torchattacks.PGD if kind == "Linf" else torchattacks.PGDL2
-        second = make(model, eps=threat.eps, alpha=step, steps=40)(x, y)
-    robust = [1 - float(wrong(model, z, y).double().mean()) for z in (mine, first, second)]
-    assert 0.1 < robust[0] < 0.9
-    assert robust[0] == pytest.approx(robust[1], abs=0.01)
-    assert robust[0] == pytest.approx(robust[2], abs=0.01)
+    step, kind = threat.eps / 8, "Linf" if isinstance(threat, Linf) else "L2"
+    attack = PGD(threat=threat, steps=40, step_size=step)
+    first = getattr(foolbox.attacks, f"{kind}ProjectedGradientDescentAttack")(abs_stepsize=step, steps=40)
+    second = (torchattacks.PGD if kind == "Linf" else torchattacks.PGDL2)(model, eps=threat.eps, alpha=step, steps=40)
+    scores = []
+    for seed in range(2):
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            points = (
+                attack(model, x, y, rng=Streams(seed, "", len(x))),
+                theirs_foolbox(first, model, x, y, threat.eps)[0],
+                second(x, y),
+            )
+        scores.append([robust(model, z, y) for z in points])
+    mine, *theirs = torch.tensor(scores).mean(0).tolist()
+    assert 0.1 < mine < 0.9
+    assert theirs == pytest.approx([mine, mine], abs=0.01)
 
 
 @pytest.mark.parametrize("network", [digits_cnn, digits_mlp])
 @pytest.mark.parametrize("eps", [1.0, 2.0])
 def test_l1_is_not_weaker_than_foolbox(network, eps):
     model, (x, y) = network(), digits()
-    mine = PGD(threat=L1(eps), steps=50)(model, x, y)
-    robust = 1 - float(wrong(model, mine, y).double().mean())
+    mine = robust(model, PGD(threat=L1(eps), steps=50)(model, x, y), y)
     for attack in (
         foolbox.attacks.L1ProjectedGradientDescentAttack(steps=50),
         foolbox.attacks.SparseL1DescentAttack(steps=50),
@@ -173,6 +181,8 @@ def test_l1_is_not_weaker_than_foolbox(network, eps):
     ):
         with torch.random.fork_rng():
             torch.manual_seed(0)
-            theirs, _ = theirs_foolbox(attack, model, x, y, eps)
-        assert float((theirs - x).abs().flatten(1).sum(1).max()) <= eps + 1e-4
-        assert robust <= 1 - float(wrong(model, theirs, y).double().mean()) + 0.01, attack
+            z, _ = theirs_foolbox(attack, model, x, y, eps)
+        # Foolbox's sparse attack leaves the ball for many examples (by up to a tenth); those do not count.
+        inside = L1(eps).distance(z, x) <= eps + 1e-4
+        theirs = 1 - float((wrong(model, z, y) & inside).double().mean())
+        assert mine <= theirs + 0.01, attack

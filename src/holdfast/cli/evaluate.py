@@ -93,6 +93,8 @@ def _own(
     if path.is_dir() and own:
         job = work.Job(recipe, Run(path))
         work.refuse_others(job.run, splits)
+        if "name" not in job.run.info():  # trained without the command line
+            job.run.tell(name=recipe.name, seed=recipe.seed, data=splits.facts())
         work.evaluate_run(job, splits, chosen, quiet=quiet)
         return job.run
     size = "" if subset is None else f"-{subset}"

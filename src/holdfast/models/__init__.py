@@ -14,7 +14,7 @@ from holdfast.models.external import Python, Timm, Torchvision
 from holdfast.models.linear import Linear
 from holdfast.models.mlp import MLP
 from holdfast.models.mobilenet import MobileNetV3Small
-from holdfast.models.network import Architecture, Network, Normalise, normalised
+from holdfast.models.network import Architecture, Network, Normalise, normalise_channels, normalised
 from holdfast.models.preactresnet import PreActResNet
 from holdfast.models.resnet import ResNet
 from holdfast.models.vit import ViT
@@ -78,10 +78,13 @@ def build(
         shape: channels, height, width of the images.
         classes: number of logits.
         seed: the run's seed.
-        mean: per channel, subtracted first; None for 0.
+        mean: per channel, subtracted first by a network of ours; None for 0. Other networks bring their own.
         std: per channel, divided by; None for 1.
     """
     with torch.random.fork_rng(devices=[]):
         # Not torch.manual_seed: it would reseed every GPU as well.
         torch.default_generator.manual_seed(derive(seed, "weights"))
-        return architecture(shape, classes, mean=mean, std=std)
+        network = architecture(shape, classes)
+    if isinstance(network, Network) and (mean is not None or std is not None):
+        network.normalise = normalise_channels(shape[0], mean, std)
+    return network

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch import nn
@@ -35,14 +34,7 @@ class AllConv:
     activation: Activation = "relu"
     feature_dim: int | None = None
 
-    def __call__(
-        self,
-        shape: tuple[int, int, int],
-        classes: int,
-        *,
-        mean: Sequence[float] | None = None,
-        std: Sequence[float] | None = None,
-    ) -> Network:
+    def __call__(self, shape: tuple[int, int, int], classes: int) -> Network:
         """Build the network."""
         check_image("allconv", shape)
         inputs = shape[0]
@@ -62,6 +54,4 @@ class AllConv:
             features=inputs,
             classes=classes,
             feature_dim=self.feature_dim,
-            mean=mean,
-            std=std,
         )

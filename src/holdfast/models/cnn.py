@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from torch import nn
@@ -45,14 +45,7 @@ class CNN:
     activation: Activation = "relu"
     feature_dim: int | None = 100
 
-    def __call__(
-        self,
-        shape: tuple[int, int, int],
-        classes: int,
-        *,
-        mean: Sequence[float] | None = None,
-        std: Sequence[float] | None = None,
-    ) -> Network:
+    def __call__(self, shape: tuple[int, int, int], classes: int) -> Network:
         """Build the network."""
         check_image("cnn", shape, next(side for side in itertools.count(1) if self._side(side) > 0))
         area = self._side(shape[1]) * self._side(shape[2])
@@ -68,8 +61,6 @@ class CNN:
             features=sizes[-1],
             classes=classes,
             feature_dim=self.feature_dim,
-            mean=mean,
-            std=std,
         )
 
     def _convolutions(self, inputs: int) -> Iterator[nn.Sequential]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -71,14 +70,7 @@ class DenseNet:
         if not 0 < self.compression <= 1:
             raise ValueError(f"densenet: compression must be in (0, 1], got {self.compression}")
 
-    def __call__(
-        self,
-        shape: tuple[int, int, int],
-        classes: int,
-        *,
-        mean: Sequence[float] | None = None,
-        std: Sequence[float] | None = None,
-    ) -> Network:
+    def __call__(self, shape: tuple[int, int, int], classes: int) -> Network:
         """Build the network."""
         check_image("densenet", shape, 4)
         growth = scaled(self.growth, self.width)
@@ -102,8 +94,6 @@ class DenseNet:
             features=channels,
             classes=classes,
             feature_dim=self.feature_dim,
-            mean=mean,
-            std=std,
         )
 
     def _layer(self, channels: int, growth: int) -> list[nn.Module]:

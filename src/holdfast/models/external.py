@@ -27,23 +27,16 @@ class Python:
     Args:
         factory: module and name of a function or class that returns an `nn.Module` of images in [0, 1].
         options: keyword arguments of the factory.
-        mean: normalisation to put in front; None for the one of the call, and if that is None for nothing.
-        std: as `mean`.
+        mean: per channel, subtracted from the images first; None for 0.
+        std: per channel, divides them; None for 1.
     """
 
     factory: str
     options: Mapping[str, Any] = field(default_factory=dict)
-    mean: Sequence[float] | None = None
-    std: Sequence[float] | None = None
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
 
-    def __call__(
-        self,
-        shape: tuple[int, int, int],
-        classes: int,
-        *,
-        mean: Sequence[float] | None = None,
-        std: Sequence[float] | None = None,
-    ) -> nn.Module:
+    def __call__(self, shape: tuple[int, int, int], classes: int) -> nn.Module:
         """Call the factory."""
         with _working_directory_importable():
             make = _find(self.factory)
@@ -54,7 +47,7 @@ class Python:
             model = make(**self.options)
         if not isinstance(model, nn.Module):
             raise RecipeError(f"model.factory: expected {self.factory} to return a torch module, got {_kind(model)}")
-        return _in_front(model, shape[0], _given(self.mean, mean), _given(self.std, std))
+        return _in_front(model, shape[0], self.mean, self.std)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,20 +58,17 @@ class Timm:
         name: as in `timm.create_model`.
         pretrained: with downloaded weights.
         options: further keyword arguments of `timm.create_model`, for instance `img_size`.
+        mean: per channel, subtracted from the images first; None for 0.
+        std: per channel, divides them; None for 1.
     """
 
     name: str
     pretrained: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
 
-    def __call__(
-        self,
-        shape: tuple[int, int, int],
-        classes: int,
-        *,
-        mean: Sequence[float] | None = None,
-        std: Sequence[float] | None = None,
-    ) -> nn.Module:
+    def __call__(self, shape: tuple[int, int, int], classes: int) -> nn.Module:
         """Create the network for these channels and classes."""
         timm = _library("timm")
         if not timm.is_model(self.name):
@@ -86,7 +76,7 @@ class Timm:
         model = timm.create_model(
             self.name, pretrained=self.pretrained, num_classes=classes, in_chans=shape[0], **self.options
         )
-        return _in_front(model, shape[0], mean, std)
+        return _in_front(model, shape[0], self.mean, self.std)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,19 +86,16 @@ class Torchvision:
     Args:
         name: as in `torchvision.models.get_model`.
         weights: name of downloaded weights, for instance "DEFAULT"; they bring their own number of classes.
+        mean: per channel, subtracted from the images first; None for 0.
+        std: per channel, divides them; None for 1.
     """
 
     name: str
     weights: str | None = None
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
 
-    def __call__(
-        self,
-        shape: tuple[int, int, int],
-        classes: int,
-        *,
-        mean: Sequence[float] | None = None,
-        std: Sequence[float] | None = None,
-    ) -> nn.Module:
+    def __call__(self, shape: tuple[int, int, int], classes: int) -> nn.Module:
         """Create the network for these classes."""
         models = _library("torchvision").models
         if self.name not in models.list_models():
@@ -117,7 +104,7 @@ class Torchvision:
             model = models.get_model(self.name, weights=None, num_classes=classes)
         else:
             model = models.get_model(self.name, weights=self.weights)
-        return _in_front(model, shape[0], mean, std)
+        return _in_front(model, shape[0], self.mean, self.std)
 
 
 def _find(factory: str) -> Callable[..., object]:
@@ -148,13 +135,7 @@ def _library(name: str) -> Any:
 def _in_front(model: nn.Module, channels: int, mean: Sequence[float] | None, std: Sequence[float] | None) -> nn.Module:
     if mean is None and std is None:
         return model
-    mean = [0.0] * channels if mean is None else mean
-    std = [1.0] * channels if std is None else std
-    return normalised(model, mean, std)
-
-
-def _given(first: Sequence[float] | None, second: Sequence[float] | None) -> Sequence[float] | None:
-    return second if first is None else first
+    return normalised(model, mean or [0.0] * channels, std or [1.0] * channels)
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch import nn
@@ -22,14 +21,7 @@ class Linear:
 
     feature_dim: int | None = None
 
-    def __call__(
-        self,
-        shape: tuple[int, int, int],
-        classes: int,
-        *,
-        mean: Sequence[float] | None = None,
-        std: Sequence[float] | None = None,
-    ) -> Network:
+    def __call__(self, shape: tuple[int, int, int], classes: int) -> Network:
         """Build the network."""
         check_image("linear", shape)
         return Network(
@@ -39,6 +31,4 @@ class Linear:
             features=math.prod(shape),
             classes=classes,
             feature_dim=self.feature_dim,
-            mean=mean,
-            std=std,
         )

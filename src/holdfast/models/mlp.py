@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch import nn
@@ -29,14 +28,7 @@ class MLP:
     activation: Activation = "relu"
     feature_dim: int | None = None
 
-    def __call__(
-        self,
-        shape: tuple[int, int, int],
-        classes: int,
-        *,
-        mean: Sequence[float] | None = None,
-        std: Sequence[float] | None = None,
-    ) -> Network:
+    def __call__(self, shape: tuple[int, int, int], classes: int) -> Network:
         """Build the network."""
         check_image("mlp", shape)
         sizes = [math.prod(shape), *(scaled(units, self.width) for units in self.hidden)]
@@ -48,6 +40,4 @@ class MLP:
             features=sizes[-1],
             classes=classes,
             feature_dim=self.feature_dim,
-            mean=mean,
-            std=std,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch.nn.functional as F
@@ -83,14 +83,7 @@ class MobileNetV3Small:
     norm: Norm = "batch"
     feature_dim: int | None = None
 
-    def __call__(
-        self,
-        shape: tuple[int, int, int],
-        classes: int,
-        *,
-        mean: Sequence[float] | None = None,
-        std: Sequence[float] | None = None,
-    ) -> Network:
+    def __call__(self, shape: tuple[int, int, int], classes: int) -> Network:
         """Build the network."""
         check_image("mobilenetv3-small", shape)
         stem, last, features = (eighths(channels * self.width) for channels in (16, 576, 1024))
@@ -106,8 +99,6 @@ class MobileNetV3Small:
             features=features,
             classes=classes,
             feature_dim=self.feature_dim,
-            mean=mean,
-            std=std,
         )
 
     def _stages(self, inputs: int) -> Iterator[nn.Sequential]:

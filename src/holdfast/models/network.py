@@ -12,15 +12,8 @@ from torch import Tensor, nn
 class Architecture(Protocol):
     """Makes networks: image shape (C, H, W) and number of classes to a classifier of images in [0, 1]."""
 
-    def __call__(
-        self,
-        shape: tuple[int, int, int],
-        classes: int,
-        *,
-        mean: Sequence[float] | None = None,
-        std: Sequence[float] | None = None,
-    ) -> nn.Module:
-        """A freshly initialised network; `mean` and `std` per channel, None for 0 and 1."""
+    def __call__(self, shape: tuple[int, int, int], classes: int) -> nn.Module:
+        """A freshly initialised network."""
         ...
 
 
@@ -50,7 +43,7 @@ class Normalise(nn.Module):
 
 
 class Network(nn.Module):
-    """A classifier that shows its insides.
+    """A classifier that shows its insides. It starts without normalisation; `build` sets `normalise`.
 
     Args:
         body: stages, each fed with the output of the one before.
@@ -59,8 +52,6 @@ class Network(nn.Module):
         features: length of the pooled vector.
         classes: number of logits.
         feature_dim: length of a neck, a linear layer without activation before the head; None for no neck.
-        mean: subtracted from the images per channel; None for 0.
-        std: divides the images per channel; None for 1.
     """
 
     def __init__(
@@ -72,13 +63,11 @@ class Network(nn.Module):
         features: int,
         classes: int,
         feature_dim: int | None = None,
-        mean: Sequence[float] | None = None,
-        std: Sequence[float] | None = None,
     ) -> None:
         super().__init__()
         if classes < 1:
             raise ValueError(f"network: classes must be at least 1, got {classes}")
-        self.normalise = _normalise(channels, mean, std)
+        self.normalise = normalise_channels(channels, None, None)
         self.body = nn.ModuleList(body)
         self.pool = pool
         self.neck = nn.Identity() if feature_dim is None else nn.Linear(features, feature_dim)
@@ -130,7 +119,8 @@ def normalised(model: nn.Module, mean: Sequence[float], std: Sequence[float]) ->
     return Normalised(model, mean, std)
 
 
-def _normalise(channels: int, mean: Sequence[float] | None, std: Sequence[float] | None) -> Normalise:
+def normalise_channels(channels: int, mean: Sequence[float] | None, std: Sequence[float] | None) -> Normalise:
+    """The normalisation of images with so many channels; None for a mean of 0 or a deviation of 1."""
     mean = [0.0] * channels if mean is None else mean
     std = [1.0] * channels if std is None else std
     if len(mean) != channels or len(std) != channels:

@@ -105,14 +105,7 @@ class PreActResNet:
     activation: Activation = "relu"
     feature_dim: int | None = None
 
-    def __call__(
-        self,
-        shape: tuple[int, int, int],
-        classes: int,
-        *,
-        mean: Sequence[float] | None = None,
-        std: Sequence[float] | None = None,
-    ) -> Network:
+    def __call__(self, shape: tuple[int, int, int], classes: int) -> Network:
         """Build the network."""
         check_image("preactresnet", shape)
         channels = [scaled(64 * 2**group, self.width) for group in range(4)]
@@ -124,6 +117,4 @@ class PreActResNet:
             features=channels[-1],
             classes=classes,
             feature_dim=self.feature_dim,
-            mean=mean,
-            std=std,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch import nn
@@ -51,14 +50,7 @@ class ResNet:
     activation: Activation = "relu"
     feature_dim: int | None = None
 
-    def __call__(
-        self,
-        shape: tuple[int, int, int],
-        classes: int,
-        *,
-        mean: Sequence[float] | None = None,
-        std: Sequence[float] | None = None,
-    ) -> Network:
+    def __call__(self, shape: tuple[int, int, int], classes: int) -> Network:
         """Build the network."""
         check_image("resnet", shape)
         inputs = scaled(CHANNELS[0], self.width)
@@ -77,8 +69,6 @@ class ResNet:
             features=inputs,
             classes=classes,
             feature_dim=self.feature_dim,
-            mean=mean,
-            std=std,
         )
 
     def _block(self, inputs: int, inner: int, stride: int) -> tuple[Residual, int]:

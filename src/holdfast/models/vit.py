@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -109,14 +108,7 @@ class ViT:
         if self.dim % self.heads:
             raise ValueError(f"vit: heads must divide dim, got {self.heads} heads and dim {self.dim}")
 
-    def __call__(
-        self,
-        shape: tuple[int, int, int],
-        classes: int,
-        *,
-        mean: Sequence[float] | None = None,
-        std: Sequence[float] | None = None,
-    ) -> Network:
+    def __call__(self, shape: tuple[int, int, int], classes: int) -> Network:
         """Build the network."""
         size = self.patch_size
         check_image("vit", shape, size)
@@ -135,6 +127,4 @@ class ViT:
             features=dim,
             classes=classes,
             feature_dim=self.feature_dim,
-            mean=mean,
-            std=std,
         )

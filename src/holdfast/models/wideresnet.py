@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from holdfast.models.layers import Activation, GlobalAverage, Norm, check_image, scaled
@@ -41,14 +40,7 @@ class WideResNet:
         if self.depth < 10 or (self.depth - 4) % 6:
             raise ValueError(f"wrn: depth must be 6 n + 4 and at least 10, got {self.depth}")
 
-    def __call__(
-        self,
-        shape: tuple[int, int, int],
-        classes: int,
-        *,
-        mean: Sequence[float] | None = None,
-        std: Sequence[float] | None = None,
-    ) -> Network:
+    def __call__(self, shape: tuple[int, int, int], classes: int) -> Network:
         """Build the network."""
         check_image("wrn", shape)
         blocks = (self.depth - 4) // 6
@@ -61,6 +53,4 @@ class WideResNet:
             features=groups[-1][0],
             classes=classes,
             feature_dim=self.feature_dim,
-            mean=mean,
-            std=std,
         )
