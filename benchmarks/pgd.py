@@ -1,6 +1,6 @@
 """PGD-40 against a bare loop on a robust network, and against torchattacks and foolbox on one that is not.
 
-Run with one thread: `OMP_NUM_THREADS=1 HOLDFAST_DATA=../shared/data python benchmarks/pgd.py`. Without HOLDFAST_DATA the
+Run with one thread: `OMP_NUM_THREADS=1 HOLDFAST_DATA=... python benchmarks/pgd.py`. Without HOLDFAST_DATA the
 networks are trained on enlarged digits first, which takes about a minute.
 """
 
@@ -97,7 +97,8 @@ def report(model: nn.Module, y: Tensor, works: dict[str, Callable[[], Tensor]], 
     times, found = interleaved(works)
     for name, seconds in times.items():
         ratios = [a / b for a, b in zip(seconds, times[base], strict=True)]
-        ratio = f"{statistics.median(ratios):5.3f} ({min(ratios):.3f} .. {max(ratios):.3f})"
+        lowest = min(seconds) / min(times[base])
+        ratio = f"{statistics.median(ratios):5.3f} ({min(ratios):.3f} .. {max(ratios):.3f}, lowest {lowest:.3f})"
         with torch.no_grad():
             robust = float((model(found[name]).argmax(1) == y).double().mean())
         print(f"  {name:28} {statistics.median(seconds):7.3f} s   {ratio} of {base}   robust {100 * robust:.1f} %")
@@ -133,7 +134,8 @@ def main() -> None:
     measuring = PGD(threat=Linf(eps), steps=STEPS, step_size=step, random_start=False)
     training = PGD(threat=Linf(eps), steps=STEPS, step_size=step, random_start=False, until_lost=False)
     print(f"torch {torch.__version__}, 1 thread, {name}, batch {BATCH}, PGD-{STEPS}, eps {eps}, step {step};")
-    print(f"processor seconds, median of {ROUNDS} interleaved rounds, ratios round by round (lowest .. highest)")
+    print(f"processor seconds, median of {ROUNDS} interleaved rounds, ratios round by round")
+    print("(their range, and the ratio of the lowest times, which other processes disturb least)")
     print("robust network")
     works = {
         "bare loop": lambda: bare(robust, x, y, eps, step),

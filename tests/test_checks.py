@@ -1,4 +1,5 @@
 import pytest
+from tests.zoo import digits, digits_cnn
 
 from holdfast.attacks import ATTACKS, PGD
 from holdfast.checks import CHECKS, PRESETS, is_attack, preset
@@ -6,7 +7,6 @@ from holdfast.corruptions import CORRUPTIONS, Clean
 from holdfast.errors import RecipeError
 from holdfast.evaluate import evaluate
 from holdfast.threat import Linf
-from tests.zoo import digits, digits_cnn
 
 
 @pytest.mark.parametrize("name", PRESETS)

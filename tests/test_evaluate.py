@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from tests import zoo
 
 import holdfast
 from holdfast.attacks import FGSM, PGD
@@ -19,7 +20,6 @@ from holdfast.losses import margin
 from holdfast.recipe import EvaluateRecipe
 from holdfast.results import SCHEMA, Ledger
 from holdfast.threat import L2, Linf
-from tests import zoo
 
 CHECKS = [Clean(), GaussianNoise(0.2), FGSM(threat=Linf(0.05)), PGD(threat=L2(0.3), steps=5, restarts=2)]
 
@@ -70,7 +70,7 @@ def test_three_lines_are_enough():
     model, (x, y) = zoo.digits_mlp(), zoo.digits()
     results = holdfast.evaluate(model, x[:50], y[:50])
     assert str(results).count("pgd linf eps=8/255") == 1
-    table = {check: accuracy for check, accuracy in results.table.select("check", "accuracy").iter_rows()}
+    table = dict(results.table.select("check", "accuracy").iter_rows())
     with torch.no_grad():
         assert table["clean"] == float((model(x[:50]).argmax(1) == y[:50]).double().mean())
     everywhere = results.rows.group_by("example").agg(pl.col("correct").all())["correct"].mean()

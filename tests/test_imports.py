@@ -12,11 +12,38 @@ import holdfast
 SOURCE = Path(holdfast.__file__).parent
 
 # The list of the design, with statistics before results (which gives intervals).
-ORDER = (
-    "errors rng types statistics results threat losses gradients modes queries frequency data corruptions augment "
-    "models lipschitz attacks certify objectives ensembles align analysis optim checks recipe runs training evaluate "
-    "report cli"
-).split()
+ORDER = [
+    "errors",
+    "rng",
+    "types",
+    "statistics",
+    "results",
+    "threat",
+    "losses",
+    "gradients",
+    "modes",
+    "queries",
+    "frequency",
+    "data",
+    "corruptions",
+    "augment",
+    "models",
+    "lipschitz",
+    "attacks",
+    "certify",
+    "objectives",
+    "ensembles",
+    "align",
+    "analysis",
+    "optim",
+    "checks",
+    "recipe",
+    "runs",
+    "training",
+    "evaluate",
+    "report",
+    "cli",
+]
 
 
 def unit(file):

@@ -109,6 +109,9 @@ def _read_part(path: Path) -> pl.DataFrame:
         ) from error
     if list(frame.columns) != list(SCHEMA):
         raise LedgerError(f"{path}: expected the columns {', '.join(SCHEMA)}; got {', '.join(frame.columns)}")
+    for name, kind in SCHEMA.items():
+        if frame.schema[name] != kind:
+            raise LedgerError(f"{path}: expected {kind.__name__} in the column {name}; got {frame.schema[name]}")
     return frame
 
 

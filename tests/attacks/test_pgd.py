@@ -2,13 +2,6 @@ import dataclasses
 
 import pytest
 import torch
-
-from holdfast.attacks import FGSM, PGD
-from holdfast.attacks.search import Aim, Front
-from holdfast.losses import cross_entropy, margin
-from holdfast.queries import Counted
-from holdfast.rng import Streams
-from holdfast.threat import L1, L2, Linf
 from tests.zoo import (
     THREAT_KINDS,
     HalfSpace,
@@ -23,6 +16,13 @@ from tests.zoo import (
     linear,
     smooth,
 )
+
+from holdfast.attacks import FGSM, PGD
+from holdfast.attacks.search import Aim, Front
+from holdfast.losses import cross_entropy, margin
+from holdfast.queries import Counted
+from holdfast.rng import Streams
+from holdfast.threat import L1, L2, Linf
 
 BUDGETS = {"linf": 0.02, "l2": 0.05, "l1": 0.08}
 
@@ -70,10 +70,9 @@ def test_is_as_good_as_the_exact_optimum_of_a_linear_model_where_the_box_cuts_th
     found = margin(model(z), y)
     assert bool((found <= best + 1e-12).all())
     # The cheap projection of L1 and L2 goes to the ball first and to the box second, so it may stop a little short.
-    assert (
-        float(((best - found) / (best - margin(model(x), y))).max().detach())
-        < {"linf": 1e-9, "l2": 0.05, "l1": 0.1}[kind]
-    )
+    missed = ((best - found) / (best - margin(model(x), y))).detach()
+    assert float(missed.mean()) < {"linf": 1e-9, "l2": 0.01, "l1": 0.02}[kind]
+    assert float(missed.max()) < {"linf": 1e-9, "l2": 0.05, "l1": 0.3}[kind]
 
 
 def rises_then_falls(x):

@@ -12,12 +12,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
+from tests.training.tiny import outcome
 
 from holdfast.cli import main
 from holdfast.models import read_metadata
 from holdfast.results import Ledger
 from holdfast.runs import Run
-from tests.training.tiny import outcome
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 

@@ -10,12 +10,12 @@ import pytest
 import torch
 from PIL import Image
 from safetensors.torch import load_file, save_file
-
-from holdfast.data import Digits, write_npz
-from holdfast.models import read_metadata
 from tests.end_to_end import foreign
 from tests.end_to_end.command import holdfast
 from tests.training.tiny import TEXT
+
+from holdfast.data import Digits, write_npz
+from holdfast.models import read_metadata
 
 RUN = "runs/tiny/seed-0"
 BEST = f"{RUN}/best.safetensors"
@@ -61,7 +61,8 @@ RECIPES = {
     "unknown key": (BASE + "trian: {}\n", "bad.yaml:3: unknown name 'trian'; known: checks, "),
     "unknown key in a group": (BASE + "train:\n  epoch: 3\n", "bad.yaml:4: train.epoch: unknown name 'epoch'"),
     "unknown key in a method": (
-        BASE + "checks:\n  - pgd: {threat: {linf: {epsilon: 0.1}}}\n", "bad.yaml:4: checks.0.pgd.threat.linf.epsilon: unknown"
+        BASE + "checks:\n  - pgd: {threat: {linf: {epsilon: 0.1}}}\n",
+        "bad.yaml:4: checks.0.pgd.threat.linf.epsilon: unknown",
     ),
     "unknown name": ("data: digits\nmodel: resnet19\n", "bad.yaml:2: model: unknown name 'resnet19'; known: allconv, "),
     "unknown data": ("data: digit\nmodel: mlp\n", "bad.yaml:1: data.source: unknown name 'digit'"),
@@ -71,17 +72,28 @@ RECIPES = {
     "not a number": (BASE + "train: {optimizer: {sgd: {lr: .nan}}}\n", "train.optimizer.sgd: lr must be positive"),
     "impossible optimizer": (BASE + "train: {optimizer: {sgd: {momentum: 0}}}\n", "nesterov needs a positive momentum"),
     "robust selection without an attack": (
-        BASE + "train: {selection: {metric: robust_accuracy}}\n", "train.selection: metric robust_accuracy needs an attack"
+        BASE + "train: {selection: {metric: robust_accuracy}}\n",
+        "train.selection: metric robust_accuracy needs an attack",
     ),
     "robust selection without validation": (
-        BASE + "train: {selection: {metric: robust_accuracy, attack: {fgsm: {linf: 0.1}}}}\n", "needs data.validation > 0"
+        BASE + "train: {selection: {metric: robust_accuracy, attack: {fgsm: {linf: 0.1}}}}\n",
+        "needs data.validation > 0",
     ),
-    "a bad fraction": (BASE + "checks: [{uniform_noise: 8/0}]\n", "checks.0.uniform_noise.eps: expected a number or a frac"),
-    "an empty sweep": (BASE + "checks: [{uniform_noise: {each: []}}]\n", "checks.0.uniform_noise.each: expected at least"),
+    "a bad fraction": (
+        BASE + "checks: [{uniform_noise: 8/0}]\n",
+        "checks.0.uniform_noise.eps: expected a number or a frac",
+    ),
+    "an empty sweep": (
+        BASE + "checks: [{uniform_noise: {each: []}}]\n",
+        "checks.0.uniform_noise.each: expected at least",
+    ),
     "a sweep in training": (BASE + "train: {warmup: {each: [1, 2]}}\n", "bad.yaml:3: train.warmup: expected a number"),
     "a check twice": (BASE + "checks: [clean, clean]\n", "checks: expected each check once; got 'clean' 2 times"),
     "variants as a list": (BASE + "variants: [a]\n", "variants: expected names with what they change; got list"),
-    "a bad variant": (BASE + "variants: {a: {model: {mlp: {hiden: [3]}}}}\n", "variants.a.model.mlp.hiden: unknown name"),
+    "a bad variant": (
+        BASE + "variants: {a: {model: {mlp: {hiden: [3]}}}}\n",
+        "variants.a.model.mlp.hiden: unknown name",
+    ),
     "a variant's name": (BASE + "variants: {../a: {}}\n", "name: letters, digits"),
     "bad seeds": (BASE + "seeds: [1, x]\n", "seeds: expected a list of different whole numbers; got [1, 'x']"),
     "a name that leaves the directory": (BASE + "name: ../../up\n", "name: letters, digits"),
@@ -89,18 +101,32 @@ RECIPES = {
     "no data": ("model: mlp\n", "bad.yaml: data: expected a value; got nothing"),
     "nested without end": (BASE + "train: &a [*a]\n", "bad.yaml: expected YAML; got values nested without end"),
     "a factory that is not there": (
-        "data: digits\nmodel: {python: 'tests.end_to_end.foreign:nothing'}\n", "has no 'nothing'"
+        "data: digits\nmodel: {python: 'tests.end_to_end.foreign:nothing'}\n",
+        "has no 'nothing'",
     ),
     "a factory that raises": (
-        "data: digits\nmodel: {python: 'tests.end_to_end.foreign:raising'}\n", "model: KeyError: 'no such\\nthing'"
+        "data: digits\nmodel: {python: 'tests.end_to_end.foreign:raising'}\n",
+        "model: KeyError: 'no such\\nthing'",
     ),
-    "too much validation": ("data: {source: digits, validation: 0.9999}\nmodel: mlp\n", "validation share: 0.9999 takes all"),
-    "too large a subset": ("data: {source: digits, subset: 5000}\nmodel: mlp\n", "subset: expected between 1 and 1297 exa"),
-    "an image too small": ("data: digits\nmodel: {cnn: {kernel: 9, blocks: [[4, 4, 4]]}}\n", "model: "),
+    "too much validation": (
+        "data: {source: digits, validation: 0.9999}\nmodel: mlp\n",
+        "validation share: 0.9999 takes all",
+    ),
+    "too large a subset": (
+        "data: {source: digits, subset: 5000}\nmodel: mlp\n",
+        "subset: expected between 1 and 1297 exa",
+    ),
+    "an image too small": (
+        "data: digits\nmodel: {cnn: {kernel: 3, pool: 2, blocks: [[4], [4], [4], [4]]}}\n",
+        "model: ",
+    ),
     "a missing archive": ("data: {npz: nowhere.npz}\nmodel: mlp\n", "nowhere.npz: not found"),
     "an impossible device": (BASE + "train: {fabric: {accelerator: abacus}}\n", "train.fabric: "),
-    "an impossible precision": (BASE + "train: {fabric: {precision: fine}}\n", "train.fabric: Precision 'fine' is invalid"),
-}  # fmt: skip
+    "an impossible precision": (
+        BASE + "train: {fabric: {precision: fine}}\n",
+        "train.fabric: Precision 'fine' is invalid",
+    ),
+}
 
 
 @pytest.mark.parametrize(("text", "says"), RECIPES.values(), ids=RECIPES)
@@ -161,18 +187,30 @@ ARCHIVES = {
     "NaN": (arrays(x_test=images(value=np.nan)), "x_test: expected float images in [0, 1], came nan at index 3"),
     "infinite": (arrays(x_test=images(value=np.inf)), "x_test: expected float images in [0, 1], came inf at index 3"),
     "out of range": (arrays(x_test=images(value=1.5)), "x_test: expected float images in [0, 1], came 1.5 at index 3"),
-    "integers of another kind": (arrays(x_test=np.zeros((10, 8, 8), np.int32)), "expected uint8 or float images, came int32"),
+    "integers of another kind": (
+        arrays(x_test=np.zeros((10, 8, 8), np.int32)),
+        "expected uint8 or float images, came int32",
+    ),
     "a flat array": (arrays(x_test=np.zeros((10, 64), np.uint8)), "x_test: expected images (N, H, W)"),
     "two sizes": (arrays(x_test=np.zeros((10, 9, 9), np.uint8)), "expected test images of shape (1, 8, 8)"),
-    "no images": (arrays(x_test=np.zeros((0, 8, 8), np.uint8), y_test=np.zeros(0, np.int64)), "expected at least one image"),
+    "no images": (
+        arrays(x_test=np.zeros((0, 8, 8), np.uint8), y_test=np.zeros(0, np.int64)),
+        "expected at least one image",
+    ),
     "no test images": (arrays(x_test=None), "expected an array x_test, came "),
     "labels as text": (arrays(y_test=np.array(list("0123456789"))), "y_test: expected integer labels"),
     "fewer labels": (arrays(y_test=np.arange(9)), "y_test: expected one label for each of 10 images, came 9"),
     "a label below zero": (arrays(y_test=np.arange(10) - 1), "y_test: expected labels in 0..9, came -1 at index 0"),
     "a label without a name": (arrays(class_names=np.array(list("012345678"))), "expected labels in 0..8, came 9"),
-    "a class without images": (arrays(y_train=np.arange(20) % 9), "expected examples of every class, came none of class 9"),
-    "pickled objects": (arrays(x_test=np.array([{}, []], object)), "x_test: expected plain numbers, came pickled objects"),
-}  # fmt: skip
+    "a class without images": (
+        arrays(y_train=np.arange(20) % 9),
+        "expected examples of every class, came none of class 9",
+    ),
+    "pickled objects": (
+        arrays(x_test=np.array([{}, []], object)),
+        "x_test: expected plain numbers, came pickled objects",
+    ),
+}
 
 
 @pytest.mark.parametrize(("content", "says"), ARCHIVES.values(), ids=ARCHIVES)
@@ -249,12 +287,18 @@ DAMAGES = {
     "random bytes": (lambda p: p.write_bytes(bytes(range(200))), "damaged or truncated"),
     "an endless header": (long_header, "damaged or truncated"),
     "a changed byte": (changed_byte, "the file was changed"),
-    "a pickle in disguise": (lambda p: p.write_bytes(pickle.dumps([1])), "expected safetensors, got a pickle or PyTorch file"),
+    "a pickle in disguise": (
+        lambda p: p.write_bytes(pickle.dumps([1])),
+        "expected safetensors, got a pickle or PyTorch file",
+    ),
     "a PyTorch file in disguise": (lambda p: torch.save({"a": torch.ones(1)}, p), "give it the suffix .pt"),
-    "not by holdfast": (lambda p: save_file(load_file(p), p), "expected weights written by holdfast; recipe, shape, classes"),
+    "not by holdfast": (
+        lambda p: save_file(load_file(p), p),
+        "expected weights written by holdfast; recipe, shape, classes",
+    ),
     "other names": (other_names, "weights do not fit the model: 6 missing (normalise.mean"),
     "another architecture": (other_architecture, "weights do not fit the model: 3 of another shape"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("damage", "says"), DAMAGES.values(), ids=DAMAGES)
@@ -277,17 +321,15 @@ FOREIGN = {
     "empty": (b"", "got an empty file"),
     "random bytes": (bytes(range(200)), "expected a PyTorch file of tensors and plain values"),
     "a pickle": (pickle.dumps({"a": 1}), "expected "),
-    "a malicious pickle": (pickle.dumps(Malicious()), "expected a PyTorch file of tensors and plain values"),
+    "a malicious pickle": (pickle.dumps(Malicious()), "expected a PyTorch "),
     "no tensors": ({"a": 3}, "expected named tensors, got a int under 'a'"),
     "a list": ([torch.ones(1)], "expected named tensors, got a list"),
     "a malicious checkpoint": ({"state_dict": {}, "x": Malicious()}, "that only unsafe unpickling would load"),
     "missing names": ({"1.weight": torch.zeros(12, 64)}, "weights do not fit the model: 3 missing (1.bias, 3.weight"),
     "unknown names": ({**foreign.network().state_dict(), "7.x": torch.ones(1)}, "1 unexpected (7.x)"),
-    "other shapes": (
-        {**foreign.network().state_dict(), "1.bias": torch.ones(13)}, "1.bias expects (12,), got (13,)"
-    ),
+    "other shapes": ({**foreign.network().state_dict(), "1.bias": torch.ones(13)}, "1.bias expects (12,), got (13,)"),
     "not finite": ({**foreign.network().state_dict(), "1.bias": torch.full((12,), torch.nan)}, "are not finite"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("content", "says"), FOREIGN.values(), ids=FOREIGN)
@@ -306,7 +348,9 @@ def test_weights_of_strangers(here, content, says):
 def test_weights_of_another_kind_of_file(here):
     (here / "weights.onnx").write_bytes(b"x")
     argv = ["evaluate", "--model", f"{FACTORY}network", "--weights", "weights.onnx", "--data", "digits.npz"]
-    assert "expected a weights file (.safetensors, .pt, .pth, .ckpt), got the suffix '.onnx'" in refused(*argv, cwd=here)
+    assert "expected a weights file (.safetensors, .pt, .pth, .ckpt), got the suffix '.onnx'" in refused(
+        *argv, cwd=here
+    )
 
 
 STATES = {
@@ -386,7 +430,10 @@ OPTIONS = {
     "unknown option": (["run", "good.yaml", "--epochs", "3"], "No such option"),
     "no recipe": (["run"], "Missing argument 'RECIPE'"),
     "unknown family": (["list", "modles"], "list: unknown name 'modles'; known: attacks, "),
-    "unknown preset": (["evaluate", *NETWORK, "--checks", "quik"], "checks: unknown name 'quik'; known: full, quick, standard"),
+    "unknown preset": (
+        ["evaluate", *NETWORK, "--checks", "quik"],
+        "checks: unknown name 'quik'; known: full, quick, standard",
+    ),
     "unknown data": (["evaluate", "--model", f"{FACTORY}network", "--data", "digitz"], "data: unknown name 'digitz'"),
     "no data": (["evaluate", "--model", f"{FACTORY}network"], "expected --data NAME_OR_PATH beside --model"),
     "neither run nor model": (["evaluate"], "expected a RUN, or --model with --weights and --data"),
@@ -394,12 +441,24 @@ OPTIONS = {
     "run and weights": (["evaluate", RUN, "--weights", "good.pt"], "beside --model only; got a RUN too"),
     "no such run": (["evaluate", "nowhere"], "nowhere: expected a weights file, there is none"),
     "an empty run": (["evaluate", "runs"], "runs: expected a run with best.safetensors or last.safetensors"),
-    "text as mean": (["evaluate", *NETWORK, "--mean", "a,b"], "--mean: expected numbers such as 0.49,0.48,0.45; got 'a,b'"),
-    "too many means": (["evaluate", *NETWORK, "--mean", "1,2"], "--mean: expected 1 numbers, one per channel; got '1,2'"),
+    "text as mean": (
+        ["evaluate", *NETWORK, "--mean", "a,b"],
+        "--mean: expected numbers such as 0.49,0.48,0.45; got 'a,b'",
+    ),
+    "too many means": (
+        ["evaluate", *NETWORK, "--mean", "1,2"],
+        "--mean: expected 1 numbers, one per channel; got '1,2'",
+    ),
     "an infinite mean": (["evaluate", *NETWORK, "--mean", "inf"], "--mean: expected 1 numbers"),
-    "std of zero": (["evaluate", *NETWORK, "--std", "0"], "--std: expected 1 positive numbers, one per channel; got '0'"),
+    "std of zero": (
+        ["evaluate", *NETWORK, "--std", "0"],
+        "--std: expected 1 positive numbers, one per channel; got '0'",
+    ),
     "no images": (["evaluate", *NETWORK, "--subset", "0"], "Invalid value for '--subset'"),
-    "too many images": (["evaluate", *NETWORK, "--subset", "501"], "subset: expected between 1 and 500 examples, came 501"),
+    "too many images": (
+        ["evaluate", *NETWORK, "--subset", "501"],
+        "subset: expected between 1 and 500 examples, came 501",
+    ),
     "no batch": (["evaluate", *NETWORK, "--batch-size", "0"], "Invalid value for '--batch-size'"),
     "half a batch": (["evaluate", *NETWORK, "--batch-size", "1.5"], "Invalid value for '--batch-size'"),
     "a newline in an option": (["evaluate", *NETWORK, "--subset", "a\nb"], "Invalid value for '--subset'"),
@@ -409,7 +468,7 @@ OPTIONS = {
     "a report of nothing": (["report", "nowhere"], "nowhere: expected a run directory"),
     "a comparison of one": (["compare", RUN], "expected two or more runs to compare; found 1"),
     "data that cannot be fetched": (["data", "fetch", "digits"], "digits"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("argv", "says"), OPTIONS.values(), ids=OPTIONS)
@@ -434,6 +493,6 @@ def test_data_that_changed_under_a_run_is_refused(here):
 
 
 def test_a_loss_that_is_not_finite_ends_with_one_line(here):
-    (here / "bad.yaml").write_text(TEXT + "name: bad\n".replace("name", "seed").replace("bad", "5"))
+    (here / "bad.yaml").write_text(TEXT + "seed: 5\n")
     line = refused("train", "bad.yaml", "--set", "train.optimizer.sgd.lr=1e30", cwd=here)
     assert "expected a finite loss, got " in line

@@ -4,15 +4,14 @@ import random
 import signal
 
 import pytest
-
 from tests.end_to_end.command import Nursery, results
 
 RECIPE = """
 name: tiny
-data: {source: digits, validation: 0.1, subset: 480, test_subset: 150, augment: [{random_crop: 1}]}
+data: {source: digits, validation: 0.1, subset: 640, test_subset: 150, augment: [{random_crop: 1}]}
 model: {cnn: {width: 0.5, feature_dim: null, norm: batch}}
 train:
-  epochs: 4
+  epochs: 6
   batch_size: 16
   ema: 0.9
   optimizer: {sgd: {lr: 0.02}}
@@ -57,7 +56,7 @@ def test_killed_at_any_moment_the_repeated_run_ends_with_the_same_bits(nursery, 
     uninterrupted, expected = whole
     path = directory(tmp_path / "here")
     killed = nursery(*COMMAND, cwd=path, number=signal.SIGKILL, after=share * uninterrupted.seconds)
-    assert killed.code == -signal.SIGKILL or not killed.sent
+    assert killed.code in (-signal.SIGKILL, 0)  # 0 where it was faster than the first time
     again = nursery(*COMMAND, cwd=path)
     assert (again.code, again.err) == (0, "")
     assert again.out == uninterrupted.out
@@ -67,11 +66,11 @@ def test_killed_at_any_moment_the_repeated_run_ends_with_the_same_bits(nursery, 
 def test_killed_again_and_again_it_still_ends_with_the_same_bits(nursery, whole, tmp_path):
     uninterrupted, expected = whole
     path, kills = directory(tmp_path / "here"), 0
-    while (done := nursery(*COMMAND, cwd=path, after=uninterrupted.seconds / 3)).code != 0:
+    while (done := nursery(*COMMAND, cwd=path, after=(1 + kills) / 4 * uninterrupted.seconds)).code != 0:
         assert done.code == -signal.SIGKILL
         kills += 1
         assert kills < 12
-    assert kills > 1
+    assert kills
     assert results(path / RUN) == expected
 
 

@@ -200,10 +200,16 @@ def test_a_bad_override_says_what_was_expected(override, says):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("trian: {}", "r.yaml:4: unknown name 'trian'; known: checks, data, evaluate, model, name, seed, seeds, train, "
-         "variants. Did you mean 'train'?"),
+        (
+            "trian: {}",
+            "r.yaml:4: unknown name 'trian'; known: checks, data, evaluate, model, name, seed, seeds, train, "
+            "variants. Did you mean 'train'?",
+        ),
         ("train:\n  epochz: 3", "r.yaml:5: train.epochz: unknown name 'epochz'"),
-        ("train:\n  optimizer:\n    sgd: {lrr: 3}", "r.yaml:6: train.optimizer.sgd.lrr: unknown name 'lrr'; known: lr, "),
+        (
+            "train:\n  optimizer:\n    sgd: {lrr: 3}",
+            "r.yaml:6: train.optimizer.sgd.lrr: unknown name 'lrr'; known: lr, ",
+        ),
         ("train:\n  optimizer:\n    sdg: {}", "r.yaml:5: train.optimizer: unknown name 'sdg'"),
         ("train: {epochs: 1.5}", "r.yaml:4: train.epochs: expected a valid integer; got 1.5 (float)"),
         ("train: {epochs: true}", "train.epochs: expected a valid integer; got True (bool)"),
@@ -212,10 +218,14 @@ def test_a_bad_override_says_what_was_expected(override, says):
         ("train: {warmup: 1/0}", "train.warmup: expected a number or a fraction"),
         ("train: {warmup: 1/2/3}", "train.warmup: expected a number or a fraction"),
         ("train:\n  epochs: 0", "r.yaml:4: train: epochs must be at least 1, got 0"),
-        ("checks:\n  - gaussian_noise: {sigma: {each: [0.1, 0.2]}}\n  - clean\n  - pgd: {threat: {linf: 0.1}, stepz: 3}",
-         "r.yaml:7: checks.2.pgd.stepz: unknown name 'stepz'"),
-        ("variants:\n  a:\n    data:\n      folder: {path: x, resize: bend}",
-         "r.yaml:6: variants.a.data.source.folder: folder.resize: unknown name 'bend'; known: crop, stretch"),
+        (
+            "checks:\n  - gaussian_noise: {sigma: {each: [1, 2]}}\n  - clean\n  - fgsm: {threat: {linf: 0.1}, lost: 3}",
+            "r.yaml:7: checks.2.fgsm.lost: unknown name 'lost'",
+        ),
+        (
+            "variants:\n  a:\n    data:\n      folder: {path: x, resize: bend}",
+            "r.yaml:6: variants.a.data.source.folder: folder.resize: unknown name 'bend'; known: crop, stretch",
+        ),
         ("checks: [{fgsm: {}}]", "checks.0.fgsm.threat: expected a value; got nothing"),
         ("checks: [{fgsm: {threat: {linf: 0.1, l2: 1}}}]", "checks.0.fgsm.threat: expected one name with its fields"),
         ("checks: []", "r.yaml: checks: at least one expected"),
@@ -243,10 +253,12 @@ def test_a_bad_override_says_what_was_expected(override, says):
         ("seed: 2024-13-45", "r.yaml: expected YAML; month must be in 1..12"),
         ("train: {selection: {metric: accuracies}}", "train.selection.metric: expected 'accuracy', 'loss' or 'robust_"),
         ("train: {selection: {metric: robust_accuracy}}", "train.selection: metric robust_accuracy needs an attack"),
-        ("train: {selection: {metric: robust_accuracy, attack: {fgsm: {linf: 0.1}}}}",
-         "r.yaml: selection by robust_accuracy needs data.validation > 0"),
+        (
+            "train: {selection: {metric: robust_accuracy, attack: {fgsm: {linf: 0.1}}}}",
+            "r.yaml: selection by robust_accuracy needs data.validation > 0",
+        ),
     ],
-)  # fmt: skip
+)
 def test_messages_name_file_line_path_and_what_was_expected(text, says):
     assert says in error(BASE + text)
 

@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+from tests.training.tiny import metrics, outcome, recipe, splits, train
 from torch import nn
 
 from holdfast.errors import CheckpointError, DataError, RecipeError, TrainingError
@@ -15,7 +16,6 @@ from holdfast.rng import permutation
 from holdfast.runs import Run, load_model, new_model
 from holdfast.training import Epoch, Step, fit
 from holdfast.training.loop import _batches
-from tests.training.tiny import metrics, outcome, recipe, splits, train
 
 
 def bare_loop(of, make, *, ema=None, clip=None):

@@ -3,10 +3,10 @@
 import shutil
 
 import pytest
+from tests.training.tiny import RECORDS, outcome, recipe, train
 
 from holdfast.runs import Run
 from holdfast.training import Epoch, Step, loop
-from tests.training.tiny import RECORDS, outcome, recipe, train
 
 SETTINGS = {
     "plain": [],
@@ -26,10 +26,10 @@ SETTINGS = {
     "robust selection": [
         "train.selection={metric: robust_accuracy, attack: {pgd: {threat: {linf: 0.1}, steps: 2}}, every: 2}"
     ],
-    "no validation": ["data.validation=0"],
+    "no validation": ["data.validation=0", "data.subset=24"],
     "double precision": ["train.fabric.precision=64-true"],
-    "a last batch of one is dropped": ["data.subset=25"],
-    "a short last batch": ["data.subset=22"],
+    "a last batch of one is dropped": ["data.subset=42"],
+    "a short last batch": ["data.subset=37"],
 }
 
 
@@ -96,7 +96,7 @@ def test_killed_between_any_two_writes_it_ends_with_the_same_bits(tmp_path, monk
     train(of, tmp_path / "whole")
     monkeypatch.undo()
     expected = outcome(tmp_path / "whole")
-    assert len(copies) == 14  # six states, and best, line, last and state of two epochs
+    assert len(copies) >= 6 + 2 * 3 + 1  # states after steps; line, last and state after epochs; best at least once
     for copy in list(copies):
         lines = Run(copy).metrics
         if lines.exists():  # killed in the middle of a line

@@ -4,6 +4,8 @@ import dataclasses
 
 import pytest
 import torch
+from tests.training.tiny import recipe, splits
+from tests.zoo import HalfSpace
 
 from holdfast.attacks import FGSM
 from holdfast.data import Split
@@ -13,8 +15,6 @@ from holdfast.runs import Run
 from holdfast.threat import Linf
 from holdfast.training import Epoch, fit
 from holdfast.training.selection import Judge, validation_scores
-from tests.training.tiny import recipe, splits
-from tests.zoo import HalfSpace
 
 X = torch.tensor([[0.2], [0.4], [0.6], [0.9], [0.3]])[:, :, None, None]
 Y = torch.tensor([0, 0, 1, 1, 1])
@@ -36,6 +36,13 @@ def test_scores_are_those_by_hand():
     loss = torch.log1p(torch.exp(torch.where(Y == 1, -2 * logit, 2 * logit))).mean().item()
     assert scores == {"loss": pytest.approx(loss), "accuracy": 4 / 5, "robust_accuracy": 2 / 5}
     assert judged.training
+
+
+def test_an_example_that_only_the_attack_puts_right_does_not_count():
+    def mirror(model, x, y, *, target=None, rng=None):
+        return 1 - x
+
+    assert validation_scores(model(), split(), mirror, 0)["robust_accuracy"] == 0
 
 
 def test_scores_do_not_depend_on_the_size_of_the_split_in_batches():

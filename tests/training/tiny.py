@@ -4,16 +4,16 @@ import functools
 import json
 
 import torch
+from tests.zoo import Normed
 
 from holdfast.models import read_state
 from holdfast.recipe import parse_recipes
 from holdfast.runs import Run, prepare
 from holdfast.training import fit
-from tests.zoo import Normed
 
 TEXT = """
 name: tiny
-data: {source: digits, validation: 0.1, subset: 24}
+data: {source: digits, validation: 0.4, subset: 40}
 model: {mlp: {hidden: [8]}}
 train: {epochs: 2, batch_size: 8, optimizer: {sgd: {lr: 0.1}}}
 """
@@ -61,7 +61,9 @@ def metrics(path):
 def outcome(path):
     """Everything a run leaves behind that must not depend on where it was interrupted."""
     run = Run(path)
-    weights = {label: _bits(read_state(run.weights(label))) for label in ("best", "last") if run.weights(label).exists()}
+    weights = {
+        label: _bits(read_state(run.weights(label))) for label in ("best", "last") if run.weights(label).exists()
+    }
     state = torch.load(run.state, weights_only=True)
     return {"weights": weights, "metrics": metrics(path), "state": _bits({**state, "seconds": None})}
 

@@ -18,4 +18,5 @@ Root = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and no progress.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Delete what is there and start over.")]
+TensorBoard = Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard events (an extra).")]
 OUT = Path("runs")

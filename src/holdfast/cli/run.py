@@ -6,13 +6,13 @@ import json
 
 import typer
 
-from holdfast.cli.options import OUT, Fresh, Json, Out, RecipeFile, Root, Set
+from holdfast.cli.options import OUT, Fresh, Json, Out, RecipeFile, Root, Set, TensorBoard
 from holdfast.cli.screen import interrupt_on_kill
 
 
 def command(
     recipe: RecipeFile, set_: Set = None, out: Out = OUT, data_root: Root = None, fresh: Fresh = False,
-    as_json: Json = False,
+    tensorboard: TensorBoard = False, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Train, check and report all runs of a recipe; repeat the command to resume."""
     from holdfast.cli import work
@@ -25,8 +25,11 @@ def command(
     try:
         for job in jobs:
             splits = prepare(job.recipe.data, job.recipe.seed, data_root)
-            work.train(job, splits, quiet=as_json)
-            work.evaluate_run(job, splits, job.recipe.checks, quiet=as_json)
+            work.train(job, splits, quiet=as_json, tensorboard=tensorboard)
+            if work.is_first():
+                work.evaluate_run(job, splits, job.recipe.checks, quiet=as_json)
+        if not work.is_first():
+            return
         runs = [job.run for job in jobs]
         report = write_report([run.path for run in runs], out / jobs[0].recipe.name.split("/")[0] / "report.html")
     except KeyboardInterrupt:

@@ -6,13 +6,13 @@ import json
 
 import typer
 
-from holdfast.cli.options import OUT, Fresh, Json, Out, RecipeFile, Root, Set
+from holdfast.cli.options import OUT, Fresh, Json, Out, RecipeFile, Root, Set, TensorBoard
 from holdfast.cli.screen import interrupt_on_kill
 
 
 def command(
     recipe: RecipeFile, set_: Set = None, out: Out = OUT, data_root: Root = None, fresh: Fresh = False,
-    as_json: Json = False,
+    tensorboard: TensorBoard = False, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Train all runs of a recipe; repeat the command to resume."""
     from holdfast.cli import work
@@ -23,8 +23,11 @@ def command(
     jobs = work.jobs(load_recipes(recipe, set_ or ()), out, fresh=fresh)
     try:
         for job in jobs:
-            work.train(job, prepare(job.recipe.data, job.recipe.seed, data_root), quiet=as_json)
-            work.say(f"{job.recipe.name}: trained, weights in {job.run.path}", quiet=as_json)
+            splits = prepare(job.recipe.data, job.recipe.seed, data_root)
+            work.train(job, splits, quiet=as_json, tensorboard=tensorboard)
+            work.say(f"{job.recipe.name}: trained, weights in {job.run.path}", quiet=as_json or not work.is_first())
+        if not work.is_first():
+            return
     except KeyboardInterrupt:
         typer.echo("holdfast: interrupted; everything done is saved, repeat the same command to resume", err=True)
         raise typer.Exit(130) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import statistics
 import time
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from holdfast.cli.screen import Bar, between_steps, interval, percent, table
+from holdfast.cli.tensorboard import Board
 from holdfast.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -37,6 +39,8 @@ def jobs(recipes: Sequence[Recipe], out: Path, *, fresh: bool = False) -> list[J
     from holdfast.runs import Run
 
     found = [Job(recipe, Run(out / recipe.name)) for recipe in recipes]
+    if not is_first():
+        return found
     for job in found:
         if fresh and job.run.path.exists():
             shutil.rmtree(job.run.path)
@@ -45,12 +49,21 @@ def jobs(recipes: Sequence[Recipe], out: Path, *, fresh: bool = False) -> list[J
     return found
 
 
-def train(job: Job, splits: Splits, *, quiet: bool) -> None:
+def is_first() -> bool:
+    """Whether this is the process that writes and speaks; with several devices the others only help to train."""
+    return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0
+
+
+def train(job: Job, splits: Splits, *, quiet: bool, tensorboard: bool = False) -> None:
     """Train one run to its end, or until stopped between two steps."""
     from holdfast.runs import versions
     from holdfast.training import Epoch, fit
 
     recipe, run = job.recipe, job.run
+    if not is_first():
+        for _ in fit(recipe, splits, run):
+            pass
+        return
     refuse_others(run, splits)
     variant = recipe.name.split("/")[1] if recipe.name.count("/") > 1 else None
     run.tell(
@@ -59,12 +72,15 @@ def train(job: Job, splits: Splits, *, quiet: bool) -> None:
     )  # fmt: skip
     started, spent = time.monotonic(), run.info().get("seconds", {}).get("train", 0.0)
     note, trained = "", False
+    board = Board(run.path / "tensorboard") if tensorboard else None
     with Bar(quiet=quiet).stage(f"train {recipe.name}") as show, between_steps() as stop:
         records = fit(recipe, splits, run)
         for record in records:
             trained = True
             if isinstance(record, Epoch):
                 note = _scores(record.validation)
+                if board:
+                    board.add(record)
             else:
                 show(record.step, record.total, f"epoch {record.epoch}  loss {record.loss:.3f}  {note}")
             if stop.requested:
@@ -78,9 +94,10 @@ def train(job: Job, splits: Splits, *, quiet: bool) -> None:
 def evaluate(
     run: Run, subject: Subject, splits: Splits, checks: Sequence[Check], how: Any, seed: int, *, quiet: bool
 ) -> None:
-    """Run the checks that the ledger lacks."""
+    """Run the checks that the ledger lacks, on the GPU where there is one."""
     from holdfast.evaluate import evaluations
 
+    _to_device(subject.model)
     started, fresh = time.monotonic(), 0
     with Bar(quiet=quiet).stage(f"check {subject.run} ({subject.weights})") as show:
         blocks = evaluations(subject, splits.test, checks, how=how, seed=seed, ledger=run.ledger, gallery=run.gallery)
@@ -100,8 +117,7 @@ def evaluate_run(job: Job, splits: Splits, checks: Sequence[Check], *, quiet: bo
     found = {label: load_model(job.run.weights(label)) for label in job.run.labels()}
     _forget_replaced(job.run, {(label, loaded.hash[:12]) for label, loaded in found.items()})
     for label, loaded in found.items():
-        model = loaded.model.to(_device())
-        subject = Subject(model, job.recipe.name, label, loaded.hash)
+        subject = Subject(loaded.model, job.recipe.name, label, loaded.hash)
         evaluate(job.run, subject, splits, checks, job.recipe.evaluate, job.recipe.seed, quiet=quiet)
 
 
@@ -237,7 +253,8 @@ def _model(run: Run) -> dict[str, Any]:
     return {"name": name, "parameters": sum(p.numel() for p in loaded.model.parameters())}
 
 
-def _device() -> str:
+def _to_device(model: Any) -> None:
     import torch
 
-    return "cuda" if torch.cuda.is_available() else "cpu"
+    if torch.cuda.is_available() and isinstance(model, torch.nn.Module):
+        model.to("cuda")

@@ -103,6 +103,7 @@ class _Loop:
         except (ValueError, RuntimeError) as error:  # its own errors are of these kinds
             raise RecipeError(f"train.fabric: {str(error).splitlines()[0]}") from None
         self.fabric.launch()
+        self.fabric.barrier()  # the first process has made the directory ready
         model, self.optimizer = self.fabric.setup(self.raw, train.optimizer(self.raw.parameters()))
         for method in ("features", "stages"):
             if hasattr(self.raw, method):

@@ -1,0 +1,76 @@
+"""What the verbs show, and how they stop."""
+
+import os
+import signal
+
+import pytest
+
+from holdfast.cli.screen import Bar, between_steps, interrupt_on_kill, interval, percent, table
+from holdfast.cli.work import short_names
+
+
+def send(number):
+    """Send this process a signal and give its handler time to run."""
+    os.kill(os.getpid(), number)
+    signal.sigtimedwait([], 0.1)
+
+
+def test_the_first_signal_waits_for_the_step_and_the_second_does_not():
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    with between_steps() as stop:
+        assert not stop.requested
+        send(signal.SIGTERM)
+        assert stop.requested
+        with pytest.raises(KeyboardInterrupt):
+            send(signal.SIGINT)
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+def test_handlers_come_back_after_an_error():
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(ZeroDivisionError), between_steps():
+        raise ZeroDivisionError
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_kill_is_an_interruption():
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        interrupt_on_kill()
+        with pytest.raises(KeyboardInterrupt):
+            send(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_tables_show_brackets_and_odd_names_as_they_are(capsys):
+    table(["", "[bold]x[/bold]"], [["a :smile: [red]", "1.0 % [0.1, 2.0]"], ["b" * 150, "2"]], title="t")
+    out = capsys.readouterr().out
+    assert "[bold]x[/bold]" in out
+    assert "a :smile: [red]" in out
+    assert "b" * 150 in out
+    assert "\x1b" not in out
+
+
+def test_the_bar_is_silent_where_there_is_no_terminal(capsys):
+    with Bar().stage("train") as show:
+        show(1, 2, "note")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_shares_for_people():
+    assert (percent(0.1234), interval(0.05, 1.0)) == ("12.3 %", "[5.0, 100.0]")
+
+
+@pytest.mark.parametrize(
+    ("names", "short"),
+    [
+        (["r/a/seed-0", "r/b/seed-0"], ["a/seed-0", "b/seed-0"]),
+        (["r/a/seed-0", "r/a/seed-1"], ["seed-0", "seed-1"]),
+        (["r/a", "s/a"], ["r/a", "s/a"]),
+        (["r/seed-0"], ["r/seed-0"]),
+        (["ra/x", "rb/x"], ["ra/x", "rb/x"]),
+    ],
+)
+def test_names_lose_what_they_share(names, short):
+    assert short_names(names) == short

@@ -1,0 +1,60 @@
+"""Verbs that only look: list, show, schema, and finding runs."""
+
+import json
+
+import pytest
+import yaml
+from tests.end_to_end.command import holdfast
+
+from holdfast.cli.find import find_runs
+from holdfast.cli.list import FAMILIES
+from holdfast.errors import LedgerError
+from holdfast.recipe import Recipe, load_recipes, parse
+from holdfast.recipe.json_schema import file_schema
+from holdfast.recipe.schema import FAMILIES as CHOICES
+
+RECIPE = "data: digits\nmodel: mlp\nseeds: [0, 1]\nvariants: {a: {}, b: {train: {epochs: 3}}}\n"
+
+
+def said(*argv, cwd):
+    done = holdfast(*argv, cwd=cwd)
+    assert (done.code, done.err) == (0, "")
+    return done.out
+
+
+def test_show_writes_every_run_out_so_that_it_can_be_read_back(tmp_path):
+    (tmp_path / "r.yaml").write_text(RECIPE)
+    shown = list(yaml.safe_load_all(said("show", "r.yaml", "--set", "train.clip=1", cwd=tmp_path)))
+    assert [parse(Recipe, one) for one in shown] == load_recipes(tmp_path / "r.yaml", ["train.clip=1"])
+    assert json.loads(said("show", "r.yaml", "--set", "train.clip=1", "--json", cwd=tmp_path)) == shown
+
+
+def test_schema_prints_the_schema(tmp_path):
+    assert json.loads(said("schema", cwd=tmp_path)) == json.loads(json.dumps(file_schema()))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_list_knows_every_name_and_field_of_a_family(tmp_path, family):
+    entries = json.loads(said("list", family, "--json", cwd=tmp_path))
+    table = said("list", family, cwd=tmp_path)
+    assert all(name in table for name in entries)
+    assert family == "presets" or all(entry["about"] for entry in entries.values())
+    assert json.loads(said("list", "--json", cwd=tmp_path))[family] == list(entries)
+
+
+def test_list_leaves_out_no_family_of_the_recipes(tmp_path):
+    listed = json.loads(said("list", "--json", cwd=tmp_path)).values()
+    for family in CHOICES.values():
+        assert list(family) in list(listed)
+
+
+def test_runs_are_found_below_directories_once_and_in_order(tmp_path):
+    for name in ("b/seed-1", "b/seed-0", "a"):
+        (tmp_path / name / "ledger").mkdir(parents=True)
+    found = [str(path.relative_to(tmp_path)) for path in find_runs([tmp_path / "b", tmp_path])]
+    assert found == ["b/seed-0", "b/seed-1", "a"]
+    with pytest.raises(LedgerError, match="no such directory"):
+        find_runs([tmp_path / "c"])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(LedgerError, match="no results in it"):
+        find_runs([tmp_path / "empty"])
