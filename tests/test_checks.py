@@ -1,12 +1,12 @@
 import pytest
-from tests.zoo import digits, digits_cnn
 
 from holdfast.attacks import ATTACKS, PGD
 from holdfast.checks import CHECKS, PRESETS, is_attack, preset
 from holdfast.corruptions import CORRUPTIONS, Clean
 from holdfast.errors import RecipeError
-from holdfast.evaluate import evaluate
+from holdfast.evaluation import evaluate
 from holdfast.threat import Linf
+from tests.zoo import digits, digits_cnn
 
 
 @pytest.mark.parametrize("name", PRESETS)

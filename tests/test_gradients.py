@@ -1,12 +1,12 @@
 import pytest
 import torch
-from tests.contracts.untouched import same_module, same_random_states, same_tensors
-from tests.zoo import half_space, images, labels, linear, normed, smooth
 from torch import nn
 
 from holdfast.errors import ModelError
 from holdfast.gradients import hessian_vector, hessian_vector_difference, input_gradient
 from holdfast.losses import cross_entropy, margin
+from tests.contracts.untouched import same_module, same_random_states, same_tensors
+from tests.zoo import half_space, images, labels, linear, normed, smooth
 
 # METHODS chapter 6, logistic test: w = (1, -2), x = (.5, .3), y = 1.
 W = torch.tensor([1.0, -2.0], dtype=torch.float64)

@@ -40,7 +40,7 @@ ORDER = [
     "recipe",
     "runs",
     "training",
-    "evaluate",
+    "evaluation",
     "report",
     "cli",
 ]

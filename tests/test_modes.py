@@ -1,9 +1,9 @@
 import pytest
 import torch
-from tests.zoo import frozen_norm, images, linear, with_dropout
 from torch import nn
 
 from holdfast.modes import evaluating
+from tests.zoo import frozen_norm, images, linear, with_dropout
 
 
 def flags(model):

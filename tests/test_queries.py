@@ -1,8 +1,8 @@
 import pytest
 import torch
-from tests.zoo import images, linear
 
 from holdfast.queries import Counted, Narrowable, narrow
+from tests.zoo import images, linear
 
 
 def counts(size):

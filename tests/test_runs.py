@@ -2,18 +2,20 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
-from tests.training.tiny import recipe, splits, train
 
 from holdfast.errors import CheckpointError, RecipeError, TrainingError
 from holdfast.models import read_metadata
+from holdfast.models.external import Python
 from holdfast.recipe import Recipe, to_yaml
-from holdfast.runs import Run, content_hash, load_model, new_network, prepare, splits_of, versions
+from holdfast.runs import Run, content_hash, load_model, new_network, prepare, read_card, versions
 from holdfast.training.checkpoint import save_weights
+from tests.training.tiny import recipe, splits, train
 
 
 @pytest.fixture(scope="module")
@@ -49,18 +51,18 @@ def test_weights_say_everything_about_themselves(trained):
 def test_a_weights_file_alone_is_enough(trained, tmp_path):
     file = shutil.copy(trained / "last.safetensors", tmp_path / "elsewhere.safetensors")
     loaded = load_model(file)
-    x, _ = splits(loaded.recipe).test.batch(slice(0, 9))
+    x, _ = splits(loaded.card.recipe).test.batch(slice(0, 9))
     state = torch.load(trained / "state.pt", weights_only=True)["model"]
-    assert loaded.recipe == recipe("train.epochs=3", "train.optimizer.sgd.lr=0.02")
-    assert (loaded.classes, loaded.epoch, loaded.file) == (tuple("0123456789"), 3, file)
+    assert loaded.card.recipe == recipe("train.epochs=3", "train.optimizer.sgd.lr=0.02")
+    assert (loaded.card.classes, loaded.card.epoch, loaded.card.file) == (tuple("0123456789"), 3, file)
     assert all(torch.equal(tensor, state[name]) for name, tensor in loaded.model.state_dict().items())
     assert loaded.model(x).shape == (9, 10)
 
 
 def test_a_directory_means_its_best_weights_else_its_last(trained, tmp_path):
-    assert load_model(trained).file == trained / "best.safetensors"
+    assert load_model(trained).card.file == trained / "best.safetensors"
     shutil.copy(trained / "last.safetensors", tmp_path / "last.safetensors")
-    assert load_model(tmp_path).file == tmp_path / "last.safetensors"
+    assert load_model(tmp_path).card.file == tmp_path / "last.safetensors"
 
 
 def test_every_changed_byte_of_the_weights_is_noticed(trained, tmp_path):
@@ -168,11 +170,17 @@ def test_data_is_cut_by_the_seed_the_subset_first():
     assert not torch.equal(one.train.index, other.train.index)
 
 
-def test_a_data_set_as_it_is_has_no_validation_images():
-    data = recipe().data.source()
-    whole = splits_of(data)
-    assert (whole.train, whole.validation, whole.test) == (data.train, None, data.test)
-    assert whole.facts()["validation"] == 0
+def test_a_factory_named_by_a_weights_file_is_not_called_without_trust(trained, tmp_path, monkeypatch):
+    (tmp_path / "hostile.py").write_text("import pathlib\ndef make():\n    pathlib.Path('ran').touch()\n")
+    monkeypatch.chdir(tmp_path)
+    hostile = to_yaml(replace(recipe(), model=Python(factory="hostile:make")), Recipe)
+    file = rewritten(trained / "last.safetensors", tmp_path / "a.safetensors", recipe=hostile)
+    with pytest.raises(CheckpointError, match=r"its recipe calls hostile:make, .* --trust"):
+        load_model(file)
+    assert not (tmp_path / "ran").exists()
+    assert read_card(file).recipe.model == Python(factory="hostile:make")  # reading is harmless
+    with pytest.raises(RecipeError, match="to return a torch module"):
+        load_model(file, trust=True)
 
 
 def test_the_hash_depends_on_names_shapes_kinds_and_values_not_on_order_or_layout():

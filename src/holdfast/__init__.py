@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from holdfast.attacks import FGSM, PGD
     from holdfast.corruptions import Clean, GaussianNoise, UniformNoise
     from holdfast.errors import HoldfastError
-    from holdfast.evaluate import evaluate
+    from holdfast.evaluation import evaluate
     from holdfast.recipe import load_recipes
     from holdfast.report import write_report
     from holdfast.rng import Streams
@@ -26,7 +26,7 @@ _HOMES = {
     "attacks": ("FGSM", "PGD"),
     "corruptions": ("Clean", "GaussianNoise", "UniformNoise"),
     "errors": ("HoldfastError",),
-    "evaluate": ("evaluate",),
+    "evaluation": ("evaluate",),
     "recipe": ("load_recipes",),
     "report": ("write_report",),
     "rng": ("Streams",),

@@ -16,6 +16,7 @@ CHECKS: dict[str, type[Corruption] | type[Attack]] = {**CORRUPTIONS, **ATTACKS}
 
 
 def _quick() -> list[Check]:
+    """A first look: noise, and two attacks at one budget."""
     return [
         Clean(),
         GaussianNoise(0.1),
@@ -25,6 +26,7 @@ def _quick() -> list[Check]:
 
 
 def _standard() -> list[Check]:
+    """Noise, and attacks in three norms."""
     return [
         Clean(),
         *[GaussianNoise(sigma) for sigma in (0.05, 0.1, 0.2)],
@@ -37,6 +39,7 @@ def _standard() -> list[Check]:
 
 
 def _full() -> list[Check]:
+    """Many budgets, restarts and a second loss; takes long."""
     return [
         Clean(),
         *[GaussianNoise(sigma) for sigma in (0.025, 0.05, 0.1, 0.2, 0.3, 0.5)],

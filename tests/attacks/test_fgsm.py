@@ -1,10 +1,10 @@
 import pytest
 import torch
-from tests.zoo import THREAT_KINDS, half_space, half_space_distance, half_space_points, images, linear
 
 from holdfast.attacks import FGSM
 from holdfast.losses import margin
 from holdfast.threat import L1, L2, Linf
+from tests.zoo import THREAT_KINDS, half_space, half_space_distance, half_space_points, images, linear
 
 
 @pytest.mark.parametrize("kind", THREAT_KINDS)

@@ -2,6 +2,13 @@ import dataclasses
 
 import pytest
 import torch
+
+from holdfast.attacks import FGSM, PGD
+from holdfast.attacks.search import Aim, Front
+from holdfast.losses import cross_entropy, margin
+from holdfast.queries import Counted
+from holdfast.rng import Streams
+from holdfast.threat import L1, L2, Linf
 from tests.zoo import (
     THREAT_KINDS,
     HalfSpace,
@@ -16,13 +23,6 @@ from tests.zoo import (
     linear,
     smooth,
 )
-
-from holdfast.attacks import FGSM, PGD
-from holdfast.attacks.search import Aim, Front
-from holdfast.losses import cross_entropy, margin
-from holdfast.queries import Counted
-from holdfast.rng import Streams
-from holdfast.threat import L1, L2, Linf
 
 BUDGETS = {"linf": 0.02, "l2": 0.05, "l1": 0.08}
 

@@ -1,10 +1,10 @@
 import torch
-from tests.zoo import images, linear
 
 from holdfast.attacks.search import Aim, Front
 from holdfast.losses import cross_entropy, margin, towards
 from holdfast.queries import Counted
 from holdfast.rng import Streams
+from tests.zoo import images, linear
 
 LOGITS = torch.tensor([[2.0, 1.0, 0.0], [0.0, 1.0, 2.0], [0.0, 3.0, 1.0]], dtype=torch.float64)
 Y = torch.tensor([0, 0, 1])

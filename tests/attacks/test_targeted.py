@@ -1,11 +1,11 @@
 import pytest
 import torch
-from tests.zoo import images, labels, linear
 
 from holdfast.attacks import FGSM, PGD, Targeted
 from holdfast.attacks.targeted import choose_targets
 from holdfast.rng import Streams
 from holdfast.threat import Linf
+from tests.zoo import images, labels, linear
 
 
 @pytest.mark.parametrize("rule", ["next", "least_likely", "random"])

@@ -4,7 +4,6 @@ import json
 
 import pytest
 import yaml
-from tests.end_to_end.command import holdfast
 
 from holdfast.cli.find import find_runs
 from holdfast.cli.list import FAMILIES
@@ -12,6 +11,7 @@ from holdfast.errors import LedgerError
 from holdfast.recipe import Recipe, load_recipes, parse
 from holdfast.recipe.json_schema import file_schema
 from holdfast.recipe.schema import FAMILIES as CHOICES
+from tests.end_to_end.command import holdfast
 
 RECIPE = "data: digits\nmodel: mlp\nseeds: [0, 1]\nvariants: {a: {}, b: {train: {epochs: 3}}}\n"
 

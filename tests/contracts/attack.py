@@ -1,11 +1,11 @@
 """What every attack promises, as functions of an attack, so that broken attacks can be shown to fail them."""
 
 import torch
-from tests.contracts.untouched import same_module, same_random_states, same_tensors
-from tests.zoo import frozen_norm, images, labels, linear, normed, smooth
 
 from holdfast.losses import cross_entropy
 from holdfast.rng import Streams
+from tests.contracts.untouched import same_module, same_random_states, same_tensors
+from tests.zoo import frozen_norm, images, labels, linear, normed, smooth
 
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 2e-6}
 """Relative to eps: how far rounding may carry a point outside."""

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from tests.contracts import attack as contract
-from tests.contracts import cheap
-from tests.zoo import Masked, images, labels, linear, smooth
 
 from holdfast.attacks import ATTACKS, FGSM, PGD
 from holdfast.errors import ModelError
 from holdfast.threat import THREATS, Linf
+from tests.contracts import attack as contract
+from tests.contracts import cheap
+from tests.zoo import Masked, images, labels, linear, smooth
 
 
 def instance(name, threat):

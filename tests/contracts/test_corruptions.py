@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from tests.contracts import cheap
-from tests.contracts.untouched import same_random_states, same_tensors
-from tests.zoo import images
 
 from holdfast.augment import AUGMENTATIONS
 from holdfast.corruptions import CORRUPTIONS
 from holdfast.rng import Streams
+from tests.contracts import cheap
+from tests.contracts.untouched import same_random_states, same_tensors
+from tests.zoo import images
 
 NAMES = [("CORRUPTIONS", name) for name in CORRUPTIONS] + [("AUGMENTATIONS", name) for name in AUGMENTATIONS]
 COUNT = 11

@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from tests.contracts import cheap
-from tests.zoo import labels
 
 from holdfast.losses import LOSSES
 from holdfast.rng import Streams
+from tests.contracts import cheap
+from tests.zoo import labels
 
 
 def logits(count, classes, seed=0, scale=3.0):

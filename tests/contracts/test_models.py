@@ -2,11 +2,11 @@
 
 import pytest
 import torch
+
+from holdfast.models import MODELS, build
 from tests.contracts import cheap
 from tests.contracts.untouched import same_module, same_random_states
 from tests.zoo import images
-
-from holdfast.models import MODELS, build
 
 SHAPE = (3, 16, 16)
 NAMES = [name for name in MODELS if name not in cheap.EXTERNAL]

@@ -4,13 +4,13 @@ import dataclasses
 
 import pytest
 import torch
-from tests.contracts import cheap
-from tests.contracts.untouched import same_module, same_random_states, same_tensors
-from tests.zoo import frozen_norm, images, labels, linear, normed
 from torch import nn
 
 from holdfast.objectives import OBJECTIVES
 from holdfast.rng import Streams
+from tests.contracts import cheap
+from tests.contracts.untouched import same_module, same_random_states, same_tensors
+from tests.zoo import frozen_norm, images, labels, linear, normed
 
 COUNT = 9
 

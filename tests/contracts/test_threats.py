@@ -6,11 +6,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.contracts import cheap
-from tests.zoo import images
 
 from holdfast.rng import Streams
 from holdfast.threat import THREATS
+from tests.contracts import cheap
+from tests.zoo import images
 
 SHAPES = [(6,), (1,), (2, 3, 3)]
 SLACK = 1e-12  # float64 sums of a few dozen terms

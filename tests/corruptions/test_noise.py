@@ -3,10 +3,10 @@ import math
 import pytest
 import torch
 from scipy import stats
-from tests.zoo import images
 
 from holdfast.corruptions import Clean, GaussianNoise, UniformNoise
 from holdfast.rng import Streams
+from tests.zoo import images
 
 GREY = torch.full((200, 1, 10, 10), 0.5, dtype=torch.float64)
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.data.layouts import pixels, records, same, tar_gz
 
 from holdfast.data import Cifar10, Cifar100
 from holdfast.data.cifar import COARSE, FINE
 from holdfast.errors import DataError
+from tests.data.layouts import pixels, records, same, tar_gz
 
 X = pixels(10, 3, 32, 32)
 Y = np.arange(10, dtype=np.uint8)[::-1]

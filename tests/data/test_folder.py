@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from tests.data.layouts import pixels
 
 from holdfast.data import Folder
 from holdfast.data.folder import crop
 from holdfast.errors import DataError
+from tests.data.layouts import pixels
 
 
 def save(path: Path, height: int = 6, width: int = 5, seed: int = 0) -> np.ndarray:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.data.layouts import idx, pixels, same, write_idx
 
 from holdfast.data import DATASETS, Emnist, Idx
 from holdfast.data.emnist import CLASSES
 from holdfast.data.idx import parse_idx
 from holdfast.errors import DataError
+from tests.data.layouts import idx, pixels, same, write_idx
 
 X, Y = pixels(12, 5, 4), np.array([*range(10), 3, 3], np.uint8)
 T, U = pixels(3, 5, 4, seed=1), np.array([9, 0, 9], np.uint8)

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import torch
 from PIL import Image
-from tests.data.layouts import pixels
 from torch.utils.data import TensorDataset
 
 from holdfast.data import Memory
 from holdfast.errors import DataError
+from tests.data.layouts import pixels
 
 X = torch.rand(4, 3, 5, 6, generator=torch.Generator().manual_seed(0))
 Y = torch.tensor([0, 1, 1, 0])

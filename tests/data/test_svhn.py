@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.io import savemat
-from tests.data.layouts import pixels, same
 
 from holdfast.data import Svhn
 from holdfast.errors import DataError
+from tests.data.layouts import pixels, same
 
 X = pixels(11, 3, 32, 32)
 Y = np.array([10, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10], np.uint8)

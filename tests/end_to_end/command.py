@@ -12,12 +12,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
-from tests.training.tiny import outcome
 
 from holdfast.cli import main
 from holdfast.models import read_metadata
 from holdfast.results import Ledger
 from holdfast.runs import Run
+from tests.training.tiny import outcome
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -44,7 +44,7 @@ def holdfast(*argv, cwd):
 NURSERY = """
 import glob, json, os, signal, sys, time, traceback
 import lightning_fabric, polars, plotly, sklearn.datasets, torch
-import holdfast.cli, holdfast.cli.work, holdfast.evaluate, holdfast.report, holdfast.training
+import holdfast.cli, holdfast.cli.work, holdfast.evaluation, holdfast.report, holdfast.training
 
 def child(job):
     os.chdir(job["cwd"])

@@ -10,12 +10,12 @@ import pytest
 import torch
 from PIL import Image
 from safetensors.torch import load_file, save_file
-from tests.end_to_end import foreign
-from tests.end_to_end.command import holdfast
-from tests.training.tiny import TEXT
 
 from holdfast.data import Digits, write_npz
 from holdfast.models import read_metadata
+from tests.end_to_end import foreign
+from tests.end_to_end.command import holdfast
+from tests.training.tiny import TEXT
 
 RUN = "runs/tiny/seed-0"
 BEST = f"{RUN}/best.safetensors"
@@ -438,7 +438,7 @@ OPTIONS = {
     "no data": (["evaluate", "--model", f"{FACTORY}network"], "expected --data NAME_OR_PATH beside --model"),
     "neither run nor model": (["evaluate"], "expected a RUN, or --model with --weights and --data"),
     "run and model": (["evaluate", RUN, *NETWORK], "expected a RUN, or --model"),
-    "run and weights": (["evaluate", RUN, "--weights", "good.pt"], "beside --model only; got a RUN too"),
+    "run and weights": (["evaluate", RUN, "--weights", "good.pt"], "go with --model; got a RUN too"),
     "no such run": (["evaluate", "nowhere"], "nowhere: expected a weights file, there is none"),
     "an empty run": (["evaluate", "runs"], "runs: expected a run with best.safetensors or last.safetensors"),
     "text as mean": (

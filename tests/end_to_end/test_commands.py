@@ -11,12 +11,12 @@ import polars as pl
 import pytest
 import torch
 from safetensors.torch import save_file
-from tests.end_to_end import foreign
-from tests.end_to_end.command import holdfast, results
-from tests.training.tiny import TEXT
 
 from holdfast.data import Digits, Npz, write_npz
 from holdfast.results import Ledger
+from tests.end_to_end import foreign
+from tests.end_to_end.command import holdfast, results
+from tests.training.tiny import TEXT
 
 RUN = "runs/tiny/seed-0"
 CHECKS = "checks: [clean, {gaussian_noise: 0.2}, {fgsm: {threat: {linf: 0.1}}}]\nevaluate: {block: 250}\n"
@@ -87,10 +87,9 @@ def test_results_of_weights_that_training_replaced_are_not_counted(finished, tmp
     """Checked in the middle of training, resumed, checked again: the ledger holds the final weights only."""
     recipe = (finished[0] / "tiny.yaml").read_text()
     (tmp_path / "tiny.yaml").write_text(recipe)
-    from tests.training.tiny import train
-
     from holdfast.recipe import load_recipes
     from holdfast.runs import Run
+    from tests.training.tiny import train
 
     (of,) = load_recipes(tmp_path / "tiny.yaml")
     Run(tmp_path / RUN).claim(of)

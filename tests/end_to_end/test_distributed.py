@@ -6,9 +6,9 @@ import sys
 
 import pytest
 import torch
-from tests.training.tiny import metrics
 
 from holdfast.models import read_state
+from tests.training.tiny import metrics
 
 pytestmark = pytest.mark.distributed
 

@@ -4,6 +4,7 @@ import random
 import signal
 
 import pytest
+
 from tests.end_to_end.command import Nursery, results
 
 RECIPE = """

@@ -1,11 +1,11 @@
 import torch
-from tests.zoo import HalfSpace, images, labels, linear, normed, smooth
 
 from holdfast.attacks import FGSM, PGD
 from holdfast.losses import cross_entropy
 from holdfast.objectives import Adversarial
 from holdfast.rng import Streams
 from holdfast.threat import Linf
+from tests.zoo import HalfSpace, images, labels, linear, normed, smooth
 
 COUNT = 8
 X, Y = images(COUNT), labels(COUNT, 5)

@@ -1,12 +1,12 @@
 import pytest
 import torch
-from tests.zoo import half_space, images, labels, linear, normed
 
 from holdfast.corruptions import GaussianNoise
 from holdfast.errors import ModelError
 from holdfast.losses import cross_entropy
 from holdfast.objectives import CleanAndNoisy, Noisy, Stability
 from holdfast.rng import Streams
+from tests.zoo import half_space, images, labels, linear, normed
 
 COUNT = 8
 X, Y = images(COUNT), labels(COUNT, 3)

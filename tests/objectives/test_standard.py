@@ -3,10 +3,10 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from tests.zoo import images, labels, linear
 
 from holdfast.losses import cross_entropy, soft_cross_entropy
 from holdfast.objectives import Standard
+from tests.zoo import images, labels, linear
 
 
 def test_is_the_mean_cross_entropy():

@@ -6,12 +6,12 @@ import warnings
 
 import pytest
 import torch
-from tests.zoo import digits, digits_cnn, digits_mlp
 from torch import nn
 
 from holdfast.attacks import FGSM, PGD
 from holdfast.rng import Streams
 from holdfast.threat import L1, L2, Linf
+from tests.zoo import digits, digits_cnn, digits_mlp
 
 with warnings.catch_warnings():  # both import things that others have deprecated
     warnings.simplefilter("ignore")

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.report.factory import DIGITS, FakeCheck, make_run, noise, pgd
-from tests.report.hostile import hostile_runs
 
 from holdfast.report import write_report
+from tests.report.factory import DIGITS, FakeCheck, make_run, noise, pgd
+from tests.report.hostile import hostile_runs
 
 pytestmark = pytest.mark.browser
 LOCAL = ("file:", "data:", "blob:")

@@ -5,11 +5,11 @@ import hashlib
 from pathlib import Path
 
 import pytest
-from tests.report.hostile import NAMES, hostile_runs
-from tests.report.reading import Read, read
 
 from holdfast.report import write_report
 from holdfast.report.figures import plain
+from tests.report.hostile import NAMES, hostile_runs
+from tests.report.reading import Read, read
 
 
 @pytest.fixture(name="page")

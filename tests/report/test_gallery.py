@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from tests.report.factory import FakeCheck, make_run
-from tests.report.reading import read
 
 from holdfast.errors import LedgerError
 from holdfast.report import write_report
 from holdfast.report.gallery import Gallery, change, png, read_galleries
+from tests.report.factory import FakeCheck, make_run
+from tests.report.reading import read
 
 
 def gallery(x: np.ndarray, z: np.ndarray) -> Gallery:

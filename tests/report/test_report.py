@@ -5,12 +5,12 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.report.factory import FakeCheck, make_run, noise, pgd
-from tests.report.reading import Read, read
 
 import holdfast.report
 from holdfast.errors import LedgerError
 from holdfast.report import write_report
+from tests.report.factory import FakeCheck, make_run, noise, pgd
+from tests.report.reading import Read, read
 
 T, F = True, False
 CHECKS = [

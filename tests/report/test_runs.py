@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.report.factory import FakeCheck, make_run, pgd
-from tests.report.reading import read
 
 from holdfast.errors import LedgerError
 from holdfast.report import read_run, read_runs, write_report
+from tests.report.factory import FakeCheck, make_run, pgd
+from tests.report.reading import read
 
 CLEAN = FakeCheck("clean", correct=[True, False])
 

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 import torch
-from tests.zoo import images
 
 from holdfast.rng import Streams
 from holdfast.threat import L1
+from tests.zoo import images
 
 
 def rows(*values):

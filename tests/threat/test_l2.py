@@ -3,10 +3,10 @@ import math
 import numpy as np
 import pytest
 import torch
-from tests.zoo import images
 
 from holdfast.threat import L2, rescale_into_box
 from holdfast.threat.l2 import _box_scale
+from tests.zoo import images
 
 
 def rows(*values):

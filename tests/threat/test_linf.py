@@ -1,7 +1,7 @@
 import torch
-from tests.zoo import images
 
 from holdfast.threat import Linf
+from tests.zoo import images
 
 X = torch.tensor([[0.0, 0.05, 0.5, 0.95, 1.0]], dtype=torch.float64)
 

@@ -7,7 +7,6 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from tests.training.tiny import metrics, outcome, recipe, splits, train
 from torch import nn
 
 from holdfast.errors import CheckpointError, DataError, RecipeError, TrainingError
@@ -16,6 +15,7 @@ from holdfast.rng import permutation
 from holdfast.runs import Run, load_model, new_model
 from holdfast.training import Epoch, Step, fit
 from holdfast.training.loop import _batches
+from tests.training.tiny import metrics, outcome, recipe, splits, train
 
 
 def bare_loop(of, make, *, ema=None, clip=None):
@@ -100,7 +100,7 @@ def test_another_seed_gives_other_weights(tmp_path):
     for seed in (0, 1):
         train(recipe(f"seed={seed}"), tmp_path / str(seed))
     one, two = (load_model(tmp_path / str(seed)) for seed in (0, 1))
-    assert one.hash != two.hash
+    assert one.card.hash != two.card.hash
 
 
 def test_a_loss_that_is_not_finite_names_step_and_batch_and_keeps_the_last_good_weights(tmp_path):
@@ -111,8 +111,8 @@ def test_a_loss_that_is_not_finite_names_step_and_batch_and_keeps_the_last_good_
     examples = ", ".join(str(int(i)) for i in splits(of).train.index[order[8:16]])
     assert f"step 5 (epoch 2): expected a finite loss, got nan; batch of examples {examples};" in str(caught.value)
     assert str(tmp_path) in str(caught.value)
-    assert load_model(Run(tmp_path).weights("last")).epoch == 1
-    assert load_model(Run(tmp_path).weights("best")).epoch == 1
+    assert load_model(Run(tmp_path).weights("last")).card.epoch == 1
+    assert load_model(Run(tmp_path).weights("best")).card.epoch == 1
     with pytest.raises(TrainingError, match=r"step 5 \(epoch 2\)"):  # and again after resuming
         train(of, tmp_path)
 

@@ -3,10 +3,10 @@
 import shutil
 
 import pytest
-from tests.training.tiny import RECORDS, outcome, recipe, train
 
 from holdfast.runs import Run
 from holdfast.training import Epoch, Step, loop
+from tests.training.tiny import RECORDS, outcome, recipe, train
 
 SETTINGS = {
     "plain": [],

@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from tests.training.tiny import recipe, train
 from torch.optim import lr_scheduler
 
 from holdfast.optim import SGD, Cosine, CosineRestarts, MultiStep, OneCycle, SignSGD
 from holdfast.optim.schedules import multiplier
 from holdfast.training import Epoch
+from tests.training.tiny import recipe, train
 
 EPOCHS = 12
 

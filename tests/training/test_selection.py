@@ -4,8 +4,6 @@ import dataclasses
 
 import pytest
 import torch
-from tests.training.tiny import recipe, splits
-from tests.zoo import HalfSpace
 
 from holdfast.attacks import FGSM
 from holdfast.data import Split
@@ -15,6 +13,8 @@ from holdfast.runs import Run
 from holdfast.threat import Linf
 from holdfast.training import Epoch, fit
 from holdfast.training.selection import Judge, validation_scores
+from tests.training.tiny import recipe, splits
+from tests.zoo import HalfSpace
 
 X = torch.tensor([[0.2], [0.4], [0.6], [0.9], [0.3]])[:, :, None, None]
 Y = torch.tensor([0, 0, 1, 1, 1])

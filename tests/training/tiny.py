@@ -4,12 +4,12 @@ import functools
 import json
 
 import torch
-from tests.zoo import Normed
 
 from holdfast.models import read_state
 from holdfast.recipe import parse_recipes
 from holdfast.runs import Run, prepare
 from holdfast.training import fit
+from tests.zoo import Normed
 
 TEXT = """
 name: tiny

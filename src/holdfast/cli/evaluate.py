@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,14 +28,43 @@ Checks = Annotated[str | None, typer.Option("--checks", help="quick, standard or
 Numbers = Annotated[str | None, typer.Option(help="Per channel, such as 0.49,0.48,0.45.")]
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What the user said."""
+
+    run: Path | None
+    model: str | None
+    weights: Path | None
+    data: str | None
+    checks: str | None
+    mean: str | None
+    std: str | None
+    subset: int | None
+    name: str | None
+    seed: int | None
+    batch_size: int | None
+    trust: bool
+    out: Path
+    root: Path | None
+    quiet: bool
+
+    def __post_init__(self) -> None:
+        if (self.run is None) == (self.model is None):
+            raise RecipeError("evaluate: expected a RUN, or --model with --weights and --data; see --help")
+        ours = (self.weights, self.mean, self.std, self.name, self.seed)
+        if self.run is not None and any(option is not None for option in ours):
+            raise RecipeError("evaluate: --weights, --mean, --std, --name and --seed go with --model; got a RUN too")
+
+
 def command(
     run: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="Run directory or weights by holdfast.")] = None,
     model: Model = None, weights: Weights = None, data: Data = None, checks: Checks = None,
     mean: Numbers = None, std: Numbers = None,
     subset: Annotated[int | None, typer.Option("--subset", min=1, help="Test on this many images.")] = None,
     name: Annotated[str | None, typer.Option("--name", help="Name of the run to write.")] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Of everything random.")] = 0,
-    batch_size: Annotated[int, typer.Option("--batch-size", min=1, help="Images per forward pass.")] = 256,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, max=2**63 - 1, help="Of everything random; 0.")] = None,
+    batch_size: Annotated[int | None, typer.Option("--batch-size", min=1, help="Images per forward pass.")] = None,
+    trust: Annotated[bool, typer.Option("--trust", help="Call a factory that the weights' recipe names.")] = False,
     out: Out = OUT, data_root: Root = None, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Check whether a network holds; repeat the command to resume."""
@@ -42,21 +72,10 @@ def command(
     from holdfast.report import write_report
 
     interrupt_on_kill()
-    if (run is None) == (model is None):
-        raise RecipeError(
-            "evaluate: expected a RUN, or --model with --weights and --data; see `holdfast evaluate --help`"
-        )
-    if run is not None and any(option is not None for option in (weights, mean, std, name)):
-        raise RecipeError("evaluate: expected --weights, --mean, --std and --name beside --model only; got a RUN too")
+    asked = Asked(run, model, weights, data, checks, mean, std, subset, name, seed, batch_size, trust, out, data_root,
+                  as_json)  # fmt: skip
     try:
-        if run is not None:
-            done = _own(run, data, checks, subset, out, data_root, as_json)
-        else:
-            assert model is not None
-            done = _foreign(
-                model, weights, data, checks or "quick", mean, std,
-                subset, name, seed, batch_size, out, data_root, as_json,
-            )  # fmt: skip
+        done = _own(asked, run) if run is not None else _foreign(asked, str(model))
         report = write_report([done.path], done.path / "report.html")
     except KeyboardInterrupt:
         typer.echo("holdfast: interrupted; everything done is saved, repeat the same command to resume", err=True)
@@ -69,79 +88,78 @@ def command(
     work.say(f"report: {report}")
 
 
-def _own(
-    path: Path, data: str | None, checks: str | None, subset: int | None, out: Path, root: Path | None, quiet: bool
-) -> Run:
+def _own(asked: Asked, path: Path) -> Run:
     """Check weights that holdfast wrote; a run keeps the results, a single file gets a run of its own."""
     from holdfast.checks import preset
     from holdfast.cli import work
     from holdfast.data import resolve
-    from holdfast.evaluate import Subject
+    from holdfast.evaluation import Subject
     from holdfast.recipe import DataRecipe
     from holdfast.runs import Run, load_model, prepare
 
-    loaded = load_model(path)
-    recipe = loaded.recipe
-    own = data is None and subset is None
-    source = recipe.data.source if data is None else resolve(data, root)
-    splits = prepare(recipe.data if own else DataRecipe(source=source, test_subset=subset), recipe.seed, root)
-    if len(splits.classes) != len(loaded.classes):
+    loaded = load_model(path, trust=asked.trust)
+    card, recipe = loaded.card, loaded.card.recipe
+    if asked.batch_size is not None:
+        recipe = replace(recipe, evaluate=replace(recipe.evaluate, batch_size=asked.batch_size))
+    own = asked.data is None and asked.subset is None
+    source = recipe.data.source if asked.data is None else resolve(asked.data, asked.root)
+    data = recipe.data if own else DataRecipe(source=source, test_subset=asked.subset)
+    splits = prepare(data, recipe.seed, asked.root)
+    if len(splits.classes) != len(card.classes):
         raise DataError(
-            f"{splits.name}: expected {len(loaded.classes)} classes, as {path} has; got {len(splits.classes)}"
+            f"{splits.name}: expected {len(card.classes)} classes, as {path} has; got {len(splits.classes)}"
         )
-    chosen = recipe.checks if checks is None else tuple(preset(checks))
+    chosen = recipe.checks if asked.checks is None else tuple(preset(asked.checks))
     if path.is_dir() and own:
         job = work.Job(recipe, Run(path))
         work.refuse_others(job.run, splits)
         if "name" not in job.run.info():  # trained without the command line
             job.run.tell(name=recipe.name, seed=recipe.seed, data=splits.facts())
-        work.evaluate_run(job, splits, chosen, quiet=quiet)
+        work.evaluate_run(job, splits, chosen, quiet=asked.quiet, trust=asked.trust)
         return job.run
-    size = "" if subset is None else f"-{subset}"
-    run = Run(out / "evaluations" / f"{path.stem}-{loaded.hash[:8]}-{splits.name}{size}")
-    work.refuse_others(run, splits, weights=loaded.hash, block=recipe.evaluate.block)
-    run.tell(name=run.path.name, data=splits.facts(), weights={"given": {"sha256": loaded.hash, "file": str(path)}},
-             block=recipe.evaluate.block)  # fmt: skip
-    subject = Subject(loaded.model, run.path.name, "given", loaded.hash)
-    work.evaluate(run, subject, splits, chosen, recipe.evaluate, recipe.seed, quiet=quiet)
+    size = "" if asked.subset is None else f"-{asked.subset}"
+    run = Run(asked.out / "evaluations" / f"{path.stem}-{card.hash[:8]}-{splits.name}{size}")
+    block = recipe.evaluate.block
+    work.refuse_others(run, splits, weights=card.hash, block=block)
+    weights = {"given": {"sha256": card.hash, "file": str(path)}}
+    run.tell(name=run.path.name, data=splits.facts(), weights=weights, block=block)
+    subject = Subject(loaded.model, run.path.name, "given", card.hash)
+    work.evaluate(run, subject, splits, chosen, recipe.evaluate, recipe.seed, quiet=asked.quiet)
     return run
 
 
-def _foreign(
-    model: str, weights: Path | None, data: str | None, checks: str, mean: str | None, std: str | None,
-    subset: int | None, name: str | None, seed: int, batch_size: int, out: Path, root: Path | None, quiet: bool,
-) -> Run:  # fmt: skip
+def _foreign(asked: Asked, model: str) -> Run:
     """Check a network that holdfast did not train."""
     from holdfast.checks import preset
     from holdfast.cli import work
     from holdfast.data import resolve
-    from holdfast.evaluate import Subject
+    from holdfast.evaluation import Subject
     from holdfast.models import load_weights, normalised
     from holdfast.recipe import DataRecipe, EvaluateRecipe
     from holdfast.runs import Run, content_hash, prepare, versions
 
-    if data is None:
+    if asked.data is None:
         raise RecipeError("evaluate: expected --data NAME_OR_PATH beside --model")
-    chosen = preset(checks)
-    splits = prepare(DataRecipe(source=resolve(data, root), test_subset=subset), seed, root)
-    network = _network(model, splits.shape, len(splits.classes))
-    if weights is not None:
-        load_weights(network, weights)
-    if mean is not None or std is not None:
-        channels = splits.shape[0]
-        network = normalised(network, _floats("--mean", mean, channels, 0.0), _floats("--std", std, channels, 1.0))
+    chosen, seed = preset(asked.checks or "quick"), asked.seed or 0
+    splits = prepare(DataRecipe(source=resolve(asked.data, asked.root), test_subset=asked.subset), seed, asked.root)
+    network, channels = _network(model, splits.shape, len(splits.classes)), splits.shape[0]
+    if asked.weights is not None:
+        load_weights(network, asked.weights)
+    if asked.mean is not None or asked.std is not None:
+        mean, std = _floats("--mean", asked.mean, channels, 0.0), _floats("--std", asked.std, channels, 1.0)
+        network = normalised(network, mean, std)
     _try(network, splits, model)
-    label = name or f"{(weights.stem if weights else model.split(':')[-1])}-{splits.name}"
-    run, digest = Run(out / label), content_hash(network.state_dict())
-    how = EvaluateRecipe(batch_size=batch_size, block=max(256, batch_size))
+    label = asked.name or f"{(asked.weights.stem if asked.weights else model.split(':')[-1])}-{splits.name}"
+    run, digest = Run(asked.out / label), content_hash(network.state_dict())
+    batch_size = asked.batch_size or EvaluateRecipe().batch_size
+    how = EvaluateRecipe(batch_size=batch_size, block=max(EvaluateRecipe().block, batch_size))
     work.refuse_others(run, splits, weights=digest, block=how.block, seed=seed)
     run.tell(
         name=label, seed=seed, block=how.block, versions=versions(), data=splits.facts(),
         model={"name": model, "parameters": sum(p.numel() for p in network.parameters())},
-        weights={"given": {"sha256": digest, "file": str(weights) if weights else None}},
+        weights={"given": {"sha256": digest, "file": str(asked.weights) if asked.weights else None}},
     )  # fmt: skip
-    subject = Subject(network, label, "given", digest)
-    work.evaluate(run, subject, splits, chosen, how, seed, quiet=quiet)
+    work.evaluate(run, Subject(network, label, "given", digest), splits, chosen, how, seed, quiet=asked.quiet)
     return run
 
 

@@ -18,10 +18,10 @@ def command(
 ) -> None:
     """Print the fully resolved recipe of every run."""
     from holdfast.recipe import Recipe, load_recipes, plain, to_yaml
-    from holdfast.runs import load_model
+    from holdfast.runs import read_card
 
     if recipe.is_dir() or recipe.suffix == ".safetensors":
-        found = [load_model(recipe).recipe]
+        found = [read_card(recipe).recipe]
     else:
         found = load_recipes(recipe, set_ or ())
     if as_json:

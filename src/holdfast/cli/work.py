@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from holdfast.checks import Check
-    from holdfast.evaluate import Subject
+    from holdfast.evaluation import Subject
     from holdfast.recipe import Recipe
     from holdfast.runs import Run, Splits
 
@@ -95,7 +95,7 @@ def evaluate(
     run: Run, subject: Subject, splits: Splits, checks: Sequence[Check], how: Any, seed: int, *, quiet: bool
 ) -> None:
     """Run the checks that the ledger lacks, on the GPU where there is one."""
-    from holdfast.evaluate import evaluations
+    from holdfast.evaluation import evaluations
 
     _to_device(subject.model)
     started, fresh = time.monotonic(), 0
@@ -109,15 +109,15 @@ def evaluate(
         run.tell(seconds={**spent, "evaluate": spent.get("evaluate", 0.0) + time.monotonic() - started})
 
 
-def evaluate_run(job: Job, splits: Splits, checks: Sequence[Check], *, quiet: bool) -> None:
+def evaluate_run(job: Job, splits: Splits, checks: Sequence[Check], *, quiet: bool, trust: bool) -> None:
     """Check all weights of a trained run."""
-    from holdfast.evaluate import Subject
+    from holdfast.evaluation import Subject
     from holdfast.runs import load_model
 
-    found = {label: load_model(job.run.weights(label)) for label in job.run.labels()}
-    _forget_replaced(job.run, {(label, loaded.hash[:12]) for label, loaded in found.items()})
+    found = {label: load_model(job.run.weights(label), trust=trust) for label in job.run.labels()}
+    _forget_replaced(job.run, {(label, loaded.card.hash[:12]) for label, loaded in found.items()})
     for label, loaded in found.items():
-        subject = Subject(loaded.model, job.recipe.name, label, loaded.hash)
+        subject = Subject(loaded.model, job.recipe.name, label, loaded.card.hash)
         evaluate(job.run, subject, splits, checks, job.recipe.evaluate, job.recipe.seed, quiet=quiet)
 
 
@@ -248,8 +248,8 @@ def _model(run: Run) -> dict[str, Any]:
     from holdfast.recipe import Recipe, plain
     from holdfast.runs import load_model
 
-    loaded = load_model(run.path)
-    (name,) = plain(loaded.recipe, Recipe)["model"]
+    loaded = load_model(run.path, trust=True)  # trained just now, by a recipe that was trusted with it
+    (name,) = plain(loaded.card.recipe, Recipe)["model"]
     return {"name": name, "parameters": sum(p.numel() for p in loaded.model.parameters())}
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 import time
-import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -233,12 +231,3 @@ def _key(*words: str) -> str:
 
 def _worst_row(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(check=pl.lit("worst case of all"))
-
-
-class _Evaluate(types.ModuleType):
-    """This module, callable: `holdfast.evaluate(model, x, y)` means the function also once the module is imported."""
-
-    __call__ = staticmethod(evaluate)
-
-
-sys.modules[__name__].__class__ = _Evaluate

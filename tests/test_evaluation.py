@@ -8,18 +8,18 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
-from tests import zoo
 
 import holdfast
 from holdfast.attacks import FGSM, PGD
 from holdfast.corruptions import Clean, GaussianNoise, UniformNoise
 from holdfast.data import Split
 from holdfast.errors import DataError, ModelError, RecipeError
-from holdfast.evaluate import Subject, evaluations
+from holdfast.evaluation import Subject, evaluations
 from holdfast.losses import margin
 from holdfast.recipe import EvaluateRecipe
 from holdfast.results import SCHEMA, Ledger
 from holdfast.threat import L2, Linf
+from tests import zoo
 
 CHECKS = [Clean(), GaussianNoise(0.2), FGSM(threat=Linf(0.05)), PGD(threat=L2(0.3), steps=5, restarts=2)]
 

@@ -1,0 +1,125 @@
+"""The directory of a run: where its files are and what they say."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from holdfast.errors import CheckpointError, RecipeError
+from holdfast.models import read_metadata
+from holdfast.recipe import Recipe, parse, plain, to_yaml
+from holdfast.results import Ledger, write_atomically
+
+FREE = ("checks", "evaluate.batch_size", "evaluate.gallery")
+"""What may change between two visits to a run: neither its weights nor the blocks of its ledger depend on it."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """The directory of one run.
+
+    Args:
+        path: the directory.
+    """
+
+    path: Path
+
+    @property
+    def ledger(self) -> Ledger:
+        """Its results."""
+        return Ledger(self.path / "ledger")
+
+    @property
+    def gallery(self) -> Path:
+        """Its perturbed images."""
+        return self.path / "gallery"
+
+    @property
+    def state(self) -> Path:
+        """What training needs to go on."""
+        return self.path / "state.pt"
+
+    @property
+    def metrics(self) -> Path:
+        """One line of JSON per epoch."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def info_file(self) -> Path:
+        """What was run: versions, data, hashes, seconds."""
+        return self.path / "run.json"
+
+    def weights(self, label: str) -> Path:
+        """The weights of a label, `best` or `last`."""
+        return self.path / f"{label}.safetensors"
+
+    def labels(self) -> list[str]:
+        """The weights there are, each content once: `best` goes first and hides an equal `last`."""
+        there = [label for label in ("best", "last") if self.weights(label).exists()]
+        contents = {label: read_metadata(self.weights(label)).get("hash") for label in there}
+        return [label for n, label in enumerate(there) if contents[label] not in [contents[o] for o in there[:n]]]
+
+    def info(self) -> dict[str, Any]:
+        """What `run.json` says; empty if there is none."""
+        if not self.info_file.exists():
+            return {}
+        try:
+            said: dict[str, Any] = json.loads(self.info_file.read_text(encoding="utf-8"))
+        except ValueError:
+            said = None  # type: ignore[assignment]
+        if not isinstance(said, dict):
+            raise CheckpointError(f"{self.info_file}: expected JSON written by holdfast; delete it and repeat")
+        return said
+
+    def tell(self, **facts: Any) -> None:
+        """Add facts to `run.json`."""
+        text = json.dumps({**self.info(), **facts}, indent=2, ensure_ascii=False)
+        write_atomically(self.info_file, lambda path: path.write_text(text + "\n", encoding="utf-8"))
+
+    def claim(self, recipe: Recipe) -> None:
+        """Take the directory for a recipe, or go on in it; another recipe's training is not overwritten."""
+        file = self.path / "recipe.yaml"
+        if file.exists():
+            changed = _changes(plain(_read_recipe(file), Recipe), plain(recipe, Recipe), "")
+            relevant = [path for path in changed if not path.startswith(FREE)]
+            if relevant:
+                raise RecipeError(
+                    f"{self.path}: holds a run of another recipe (differs in {', '.join(relevant[:3])}); "
+                    "choose another name or --out, or start over with --fresh"
+                )
+        text = to_yaml(recipe, Recipe)
+        write_atomically(file, lambda path: path.write_text(text, encoding="utf-8"))
+
+
+def version() -> str:
+    """The version of holdfast."""
+    return importlib.metadata.version("holdfast")
+
+
+def versions() -> dict[str, str]:
+    """Of everything that can change a number."""
+    packages = ("holdfast", "torch", "numpy", "polars", "lightning-fabric")
+    return {"python": platform.python_version(), **{name: importlib.metadata.version(name) for name in packages}}
+
+
+def _read_recipe(file: Path) -> Recipe:
+    """The resolved recipe that a run keeps."""
+    try:
+        said = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError):
+        raise RecipeError(f"{file}: expected the recipe that holdfast wrote; start over with --fresh") from None
+    read: Recipe = parse(Recipe, said, where=lambda path: f"{file}: {'.'.join(path)}")
+    return read
+
+
+def _changes(old: Any, new: Any, path: str) -> list[str]:
+    """Paths of the fields in which two plain recipes differ."""
+    if isinstance(old, dict) and isinstance(new, dict) and old.keys() == new.keys():
+        return [change for key in old for change in _changes(old[key], new[key], f"{path}.{key}".lstrip("."))]
+    return [] if old == new else [path]
