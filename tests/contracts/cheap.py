@@ -23,6 +23,15 @@ ATTACKS = {  # functions of the threat
 CHOOSES_ITS_TARGET = {"targeted"}
 """Attacks that aim at a class of their own choice when none is given."""
 
+REFUSES: dict[str, set[str]] = {}
+"""Threats that an attack does not have; making it with one of them must be a ValueError."""
+
+WITHOUT_GRADIENT: set[str] = set()
+"""Attacks that only look at outputs."""
+
+MAY_GIVE_UP: set[str] = set()
+"""Attacks that return the image itself where they find nothing within the budget."""
+
 LOSSES = {"cross_entropy": cross_entropy, "margin": margin, "dlr": difference_of_logits_ratio}
 
 OBJECTIVES = {
