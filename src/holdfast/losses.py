@@ -44,6 +44,21 @@ def difference_of_logits_ratio(logits: Tensor, y: Tensor) -> Tensor:
     return margin(logits, y) / (top[:, 0] - top[:, 2] + 1e-12)
 
 
+def targeted_difference_of_logits_ratio(logits: Tensor, pairs: Tensor) -> Tensor:
+    r"""Targeted DLR, :math:`(z_t - z_y) / (z_{\pi_1} - (z_{\pi_3} + z_{\pi_4}) / 2)`, for label and target, (N, 2).
+
+    Below four classes it falls back to :math:`z_t - z_y`.
+
+    Reference:
+        Croce, Hein, ICML 2020, arXiv:2003.01690, equation 7 (there with the opposite sign inside, the same value).
+    """
+    rise = _at(logits, pairs[:, 1]) - _at(logits, pairs[:, 0])
+    if logits.shape[1] < 4:
+        return rise
+    top = logits.topk(4, dim=1).values
+    return rise / (top[:, 0] - (top[:, 2] + top[:, 3]) / 2 + 1e-12)
+
+
 def kl_divergence(logits: Tensor, reference: Tensor) -> Tensor:
     r""":math:`\mathrm{KL}(p \,\|\, q) = \sum_k p_k \log (p_k / q_k)`, `reference` the logits of :math:`p`, (N, K)."""
     log_p, log_q = reference.log_softmax(1), logits.log_softmax(1)

@@ -65,6 +65,10 @@ class Streams:
         """Fresh streams for a purpose of their own; the same name gives the same streams wherever these stand."""
         return self._of(_mix(self._keys ^ derive(0, name)), 0)
 
+    def spread(self, count: int) -> Streams:
+        """Fresh streams for `count` tries of every example: those of the first example, then of the second, ..."""
+        return self._of(torch.stack([self.split(f"try {n}")._keys for n in range(count)], dim=1).flatten(), 0)
+
     def bits(self, count: int, device: torch.device | str = "cpu") -> Tensor:
         """The next `count` hashes of every stream, (N, count), 64 random bits each."""
         if self._keys.device != torch.device(device):

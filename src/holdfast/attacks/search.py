@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from holdfast.gradients import input_gradient
 from holdfast.losses import towards
 from holdfast.queries import narrow
 from holdfast.rng import Streams
@@ -19,13 +20,15 @@ class Aim:
 
     Args:
         loss: the loss to climb at `labels`.
-        labels: true labels, or targets, (N,).
-        targeted: whether the labels are targets.
+        labels: true labels, or targets, (N,), or whatever else the loss takes.
+        targeted: whether success is to reach a class instead of leaving it.
+        judged: that class, (N,); None for `labels` themselves.
     """
 
     loss: Loss
     labels: Tensor
     targeted: bool
+    judged: Tensor | None = None
 
     @classmethod
     def of(cls, loss: Loss, y: Tensor, target: Tensor | None) -> Aim:
@@ -34,10 +37,12 @@ class Aim:
 
     def reached(self, logits: Tensor) -> Tensor:
         """Which examples the model now sees as the attack wants, (N,) bool."""
-        return (logits.argmax(1) == self.labels) == self.targeted
+        classes = self.labels if self.judged is None else self.judged
+        return (logits.argmax(1) == classes) == self.targeted
 
     def __getitem__(self, selection: Tensor) -> Aim:
-        return Aim(self.loss, self.labels[selection], self.targeted)
+        judged = None if self.judged is None else self.judged[selection]
+        return Aim(self.loss, self.labels[selection], self.targeted, judged)
 
 
 class Front:
@@ -48,16 +53,30 @@ class Front:
 
     Attributes:
         found: the best point of every example of the original batch.
+        lost: which of them the attack has succeeded on.
+        value: the highest loss of each.
         model, x, aim, rng: of the examples still standing.
+
+    Args:
+        model: the classifier.
+        x: clean images.
+        aim: what the attack wants of each.
+        rng: a stream for each.
+        leave: whether the lost ones leave.
+        groups: rows with the same number leave together, when one of them is lost; None for each on its own.
     """
 
-    def __init__(self, model: Classifier, x: Tensor, aim: Aim, rng: Streams, *, leave: bool) -> None:
+    def __init__(
+        self, model: Classifier, x: Tensor, aim: Aim, rng: Streams, *, leave: bool, groups: Tensor | None = None
+    ) -> None:
         x = x.detach()
         self.found = x.clone()
+        self.lost = torch.zeros(len(x), dtype=torch.bool, device=x.device)
+        self.value = x.new_full((len(x),), -torch.inf)
         self.model, self.x, self.aim, self.rng = model, x, aim, rng
         self._leave = leave
         self._rows = torch.arange(len(x), device=x.device)
-        self._value = x.new_full((len(x),), -torch.inf)
+        self._groups = groups
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -65,16 +84,23 @@ class Front:
     def record(self, z: Tensor, values: Tensor, logits: Tensor) -> Tensor | None:
         """Keep what is better than before; None if everybody stays, else the mask of those who do."""
         reached = self.aim.reached(logits) if self._leave else torch.zeros_like(values, dtype=torch.bool)
-        better = (values > self._value) | reached
-        self._value = torch.where(better, values, self._value)
-        self.found[self._rows[better]] = z[better]
+        better = (values > self.value[self._rows]) | reached
+        rows = self._rows[better]
+        self.found[rows], self.value[rows] = z[better], values[better]
         if not reached.any():
             return None
-        stay = ~reached
+        self.lost[self._rows[reached]] = True
+        stay = ~(reached if self._groups is None else _with_their_groups(reached, self._groups))
         self.x, self.aim, self.rng = self.x[stay], self.aim[stay], self.rng[stay]
         self.model = narrow(self.model, stay)
-        self._rows, self._value = self._rows[stay], self._value[stay]
+        self._rows = self._rows[stay]
+        self._groups = None if self._groups is None else self._groups[stay]
         return stay
+
+    def differentiate(self, z: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Loss and gradient at `z`, recorded; and the mask of those who stay, for the caller's own tensors."""
+        values, grad, logits = input_gradient(self.aim.loss, self.model, z, self.aim.labels)
+        return values, grad, self.record(z, values, logits)
 
     @torch.no_grad()
     def look(self, z: Tensor) -> None:
@@ -82,3 +108,10 @@ class Front:
         if len(self):
             logits = self.model(z)
             self.record(z, self.aim.loss(logits, self.aim.labels), logits)
+
+
+def _with_their_groups(chosen: Tensor, groups: Tensor) -> Tensor:
+    """All rows whose group has a chosen row."""
+    hit = torch.zeros(int(groups.max()) + 1, dtype=torch.bool, device=groups.device)
+    hit[groups[chosen]] = True
+    return hit[groups]
