@@ -121,12 +121,19 @@ def test_in_single_precision_outcomes_differ_only_where_the_margin_is_rounding()
     assert (~clear).sum() > 20  # the images do put it to the test
 
 
-def test_blocks_are_cut_by_example_index_whatever_the_split_holds():
+def test_blocks_are_full_and_cut_in_the_order_of_indices_whatever_the_order_of_the_split():
     split = data(10, shift=3).select(torch.tensor([9, 0, 4, 5, 7]))  # indices 12, 3, 7, 8, 10
-    blocks = list(evaluations(Subject(zoo.linear(5)), split, [Clean()], how=EvaluateRecipe(block=4)))
-    assert [(block.number, block.total, sorted(block.rows["example"])) for block in blocks] == [
-        (1, 4, [3]), (2, 4, [7]), (3, 4, [8, 10]), (4, 4, [12]),
-    ]  # fmt: skip
+    for order in (slice(None), [4, 2, 0, 1, 3]):
+        blocks = list(evaluations(Subject(zoo.linear(5)), split.select(order), [Clean()], how=EvaluateRecipe(block=2)))
+        assert [(block.number, block.total, list(block.rows["example"])) for block in blocks] == [
+            (1, 3, [3, 7]), (2, 3, [8, 10]), (3, 3, [12]),
+        ]  # fmt: skip
+
+
+def test_other_examples_are_other_work(tmp_path):
+    for count, there in ((10, False), (10, True), (9, False)):
+        blocks = evaluations(Subject(zoo.linear(5)), data(count), [Clean()], ledger=Ledger(tmp_path))
+        assert [block.rows is None for block in blocks] == [there]
 
 
 def test_the_same_example_has_the_same_row_in_any_company():

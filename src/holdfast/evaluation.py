@@ -117,29 +117,30 @@ def evaluations(
 ) -> Iterator[Block]:
     """Run checks block by block; what the ledger holds is not run again.
 
-    A block is all examples of the split whose index, divided by `how.block`, is the same: a fixed piece of work that no
+    A block is the next `how.block` examples of the split in the order of their indices: a fixed piece of work that no
     order, number of processes or resume point changes.
 
     Yields:
         A `Block` for each block of each check, with its rows unless they were there already.
     """
     how = how or EvaluateRecipe()
-    blocks = split.index.div(how.block, rounding_mode="floor")
-    numbers = sorted(set(blocks.tolist()))
+    order = split.index.argsort(stable=True)
+    blocks = [order[start : start + how.block] for start in range(0, len(order), how.block)]
+    examples = hashlib.blake2b(split.index[order].numpy().tobytes(), digest_size=8).hexdigest()
     described = [describe(check, Check) for check in checks]
     labels = [label for _, label, _ in described]
     for label in labels:
         if labels.count(label) > 1:  # the ledger could not tell them apart
             raise RecipeError(f"checks: expected each check once; got '{label}' {labels.count(label)} times")
     for check, (method, label, params) in zip(checks, described, strict=True):
-        key = _key(subject.hash, method, params, str(seed), str(how.block))
-        for place, number in enumerate(numbers):
+        key = _key(subject.hash, method, params, str(seed), str(how.block), examples)
+        for number, block in enumerate(blocks):
             part = f"{subject.weights}-{key}-{number:06d}"
             if ledger is not None and ledger.has(part):
-                yield Block(label, place + 1, len(numbers), None)
+                yield Block(label, number + 1, len(blocks), None)
                 continue
-            piece = split.select(torch.nonzero(blocks == number).squeeze(1))
-            rows, images = _run_block(subject, piece, check, how.batch_size, seed, how.gallery if not place else 0)
+            keep = how.gallery if number == 0 else 0
+            rows, images = _run_block(subject, split.select(block), check, how.batch_size, seed, keep)
             named = rows.with_columns(
                 run=pl.lit(subject.run), weights=pl.lit(subject.weights), weights_hash=pl.lit(subject.hash[:12]),
                 check=pl.lit(label), method=pl.lit(method), params=pl.lit(params), seed=pl.lit(seed),
@@ -148,7 +149,7 @@ def evaluations(
                 _keep(gallery / f"{subject.weights}-{key}.npz", {**images, "check": label, "weights": subject.weights})
             if ledger is not None:
                 ledger.append(part, named)
-            yield Block(label, place + 1, len(numbers), named)
+            yield Block(label, number + 1, len(blocks), named)
 
 
 def _run_block(

@@ -142,7 +142,7 @@ class EvaluateRecipe:
     """How checks run; none of it changes what they find beyond rounding.
 
     Args:
-        block: example indices are cut into blocks of this many, the unit of resume.
+        block: examples, in the order of their indices, are cut into blocks of this many, the unit of resume.
         batch_size: images per forward pass.
         gallery: how many perturbed images to keep for the report.
     """
