@@ -14,7 +14,7 @@ from holdfast.attacks import FGSM, PGD
 from holdfast.corruptions import Clean, GaussianNoise, UniformNoise
 from holdfast.data import Split
 from holdfast.errors import DataError, ModelError, RecipeError
-from holdfast.evaluation import Subject, evaluations
+from holdfast.evaluation import Subject, evaluate, evaluations
 from holdfast.losses import margin
 from holdfast.recipe import EvaluateRecipe
 from holdfast.results import SCHEMA, Ledger
@@ -310,3 +310,22 @@ def test_distances_are_within_the_budget_and_queries_are_counted():
     queries = frame.filter(pl.col("norm") == "linf").sort("example")["queries"].to_list()
     assert [q for q, gone in zip(queries, lost, strict=True) if gone] == [2] * sum(lost)  # looked at once, then judged
     assert all(2 < q <= 1 + 3 + 1 + 1 for q, gone in zip(queries, lost, strict=True) if not gone)
+
+
+def test_arrays_and_a_single_check_are_welcome():
+    x, y = zoo.images(6, dtype=torch.float32), zoo.labels(6, 5)
+    one = evaluate(zoo.linear(5, dtype=torch.float32), x.numpy(), y.numpy(), Clean())
+    assert one.rows["example"].to_list() == list(range(6))
+
+
+@pytest.mark.parametrize(
+    ("classes", "checks", "kind", "says"),
+    [
+        (5, [], RecipeError, "checks: expected at least one"),
+        (3, [Clean()], ModelError, r"expected logits of shape \(1, at least 5\); got \(1, 3\)"),
+    ],
+)
+def test_what_cannot_be_checked_is_refused_before_the_work(classes, checks, kind, says):
+    x, y = zoo.images(6, dtype=torch.float32), torch.tensor([0, 1, 2, 3, 4, 0])
+    with pytest.raises(kind, match=says):
+        evaluate(zoo.linear(classes, dtype=torch.float32), x, y, checks)

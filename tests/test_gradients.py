@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from holdfast.errors import ModelError
-from holdfast.gradients import hessian_vector, hessian_vector_difference, input_gradient
+from holdfast.gradients import hessian_vector, hessian_vector_difference, input_gradient, input_jacobian
 from holdfast.losses import cross_entropy, margin
 from tests.contracts.untouched import same_module, same_random_states, same_tensors
 from tests.zoo import half_space, images, labels, linear, normed, smooth
@@ -95,6 +95,35 @@ def test_nan_behind_a_finite_loss_is_an_error():
 def test_a_model_without_a_gradient_is_an_error_with_a_reason():
     with pytest.raises(ModelError, match="no gradient with respect to its input"):
         input_gradient(cross_entropy, lambda x: linear(3)(x).detach(), images(3), labels(3, 3))
+
+
+def test_jacobian_is_the_gradient_of_each_quantity():
+    model, x = smooth(), images(6)
+    values, grads, logits = input_jacobian(lambda f: f[:, 1:] - f[:, :1], model, x)
+    assert grads.shape == (6, 4, 1, 4, 4)
+    for k in range(1, 5):
+        _, grad, _ = input_gradient(lambda f, y, k=k: f[:, k] - f[:, 0], model, x, labels(6, 5))
+        torch.testing.assert_close(grads[:, k - 1], grad)
+    torch.testing.assert_close(values, logits[:, 1:] - logits[:, :1])
+    torch.testing.assert_close(logits, model(x).detach())
+
+
+def test_jacobian_asks_the_model_once_and_leaves_everything_alone():
+    model, x, asked = normed(), images(5), []
+    with same_module(model), same_random_states(), same_tensors(x), torch.no_grad():
+        results = input_jacobian(lambda f: f, lambda z: (asked.append(len(z)), model(z))[1], x)
+    assert asked == [5]
+    assert not any(tensor.requires_grad for tensor in results)
+
+
+def test_jacobian_refuses_nan_and_models_without_a_gradient():
+    def broken(x):
+        return linear(3)(x) * torch.tensor([1.0, torch.nan, torch.nan])[: len(x), None]
+
+    with pytest.raises(ModelError, match="NaN for 2 of 3 examples"):
+        input_jacobian(lambda f: f, broken, images(3))
+    with pytest.raises(ModelError, match="no gradient with respect to its input"):
+        input_jacobian(lambda f: f, lambda x: linear(3)(x).detach(), images(3))
 
 
 def test_hessian_vector_of_the_logistic_reference():

@@ -23,6 +23,7 @@ ORDER = [
     "gradients",
     "modes",
     "queries",
+    "wrappers",
     "frequency",
     "data",
     "corruptions",

@@ -1,6 +1,7 @@
 """Small models whose right answers are known, and small networks trained on the digits."""
 
 import functools
+import itertools
 
 import torch
 import torch.nn.functional as F
@@ -80,6 +81,15 @@ def half_space_points(model, count=20, *, seed=0, scale=0.02):
     x = 0.5 + scale * Streams(seed, "zoo points", count).normal(like)
     with torch.no_grad():
         return x, model(x).argmax(1)
+
+
+def half_space_points_at(model, distance, kind, count=8, *, seed=0):
+    """Points near the middle of the box, all at this distance from the boundary, on either side, with their labels."""
+    x, y = half_space_points(model, count, seed=seed)
+    with torch.no_grad():
+        dual = torch.linalg.vector_norm(model.weight, {"linf": 1, "l2": 2, "l1": torch.inf}[kind])
+        wanted = distance * dual * (2 * y - 1)
+        return x + ((wanted - model.signed(x)) / model.weight.square().sum())[:, None] * model.weight, y
 
 
 class Masked(nn.Module):
@@ -197,3 +207,77 @@ def digits_cnn():
         )
 
     return _fit(seeded(layers), epochs=10, noise=0.1)
+
+
+class Piecewise(nn.Module):
+    """A ReLU network of the unit square whose regions can be listed, so that exact distances are known."""
+
+    def __init__(self, weight, bias, head, offset):
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(weight), nn.Parameter(bias)
+        self.head, self.offset = nn.Parameter(head), nn.Parameter(offset)
+
+    def forward(self, x):
+        return F.linear(F.relu(F.linear(x, self.weight, self.bias)), self.head, self.offset)
+
+
+def piecewise(hidden=7, classes=3, *, seed=0):
+    """Random kinks through the unit square; logits have mean 0 over it, so that all classes occur."""
+    random = Streams(seed, "zoo piecewise", 1)
+    weight = 2 * random.normal(torch.empty(1, hidden, 2, dtype=torch.float64))[0]
+    bias = -(weight * random.uniform(torch.empty(1, hidden, 2, dtype=torch.float64))[0]).sum(1)
+    head = random.normal(torch.empty(1, classes, hidden, dtype=torch.float64))[0]
+    model = Piecewise(weight, bias, head, torch.zeros(classes, dtype=torch.float64))
+    with torch.no_grad():
+        model.offset.sub_(model(images(500, (2,))).mean(0))
+    return model
+
+
+def piecewise_distance(model, x, y, kind):
+    """Exact distance of each x, (N, 2), to the nearest point of the square that is not of class y, by enumeration.
+
+    In the region of an activation pattern f_y = f_k is a line; what the region and the square leave of it is a segment,
+    and the distance to a segment is least at an end or where the norm has a kink or (Euclidean) a right angle.
+    """
+    best = x.new_full((len(x),), torch.inf)
+    for label in range(len(model.offset)):
+        mine = y == label
+        for start, direction, low, high in _segments(model, label):
+            best[mine] = torch.minimum(best[mine], _to_segment(x[mine], start, direction, low, high, kind))
+    return best
+
+
+@torch.no_grad()
+def _segments(model, label):
+    square = torch.cat((torch.eye(2), -torch.eye(2))).to(model.weight), model.bias.new_tensor([0.0, 0.0, 1.0, 1.0])
+    for pattern in itertools.product((0.0, 1.0), repeat=len(model.bias)):
+        on = model.bias.new_tensor(pattern)
+        sign = 2 * on - 1
+        sides = torch.cat((sign[:, None] * model.weight, square[0]))
+        offsets = torch.cat((sign * model.bias, square[1]))  # the region: sides @ z + offsets >= 0
+        slope, level = (model.head * on) @ model.weight, (model.head * on) @ model.bias + model.offset
+        for other in set(range(len(model.offset))) - {label}:
+            normal, value = slope[other] - slope[label], level[other] - level[label]
+            if not normal.any():
+                continue
+            start, direction = -value * normal / normal.dot(normal), torch.stack((-normal[1], normal[0]))
+            rate, room = sides @ direction, sides @ start + offsets
+            low = (-room / rate)[rate > 0].amax()
+            high = (-room / rate)[rate < 0].amin()
+            if low <= high and bool((room[rate == 0] >= 0).all()):
+                yield start, direction, low, high
+
+
+def _to_segment(x, start, direction, low, high, kind):
+    gap = start - x  # the point at t is gap + t * direction away
+    corners = torch.cat((-gap / direction, _ratio(gap, direction, 1), _ratio(gap, direction, -1)), dim=1)
+    foot = -(gap @ direction)[:, None] / direction.dot(direction)
+    ends = torch.stack((low, high)).expand(len(x), 2)
+    t = torch.cat((corners.nan_to_num(), foot, ends), dim=1).clamp(low, high)
+    points = gap[:, None] + t[:, :, None] * direction
+    return torch.linalg.vector_norm(points, {"linf": torch.inf, "l2": 2, "l1": 1}[kind], dim=2).amin(1)
+
+
+def _ratio(gap, direction, sign):
+    """Where the two coordinates are equal, or opposite."""
+    return ((sign * gap[:, 1] - gap[:, 0]) / (direction[0] - sign * direction[1]))[:, None]

@@ -81,9 +81,9 @@ class Results:
 
 def evaluate(
     model: Classifier,
-    x: Tensor,
-    y: Tensor,
-    checks: str | Sequence[Check] = "quick",
+    x: Tensor | np.ndarray[Any, Any],
+    y: Tensor | np.ndarray[Any, Any],
+    checks: str | Check | Sequence[Check] = "quick",
     *,
     seed: int = 0,
     batch_size: int = 256,
@@ -92,14 +92,14 @@ def evaluate(
 
     Args:
         model: images in [0, 1] to logits; a module is put in eval mode for the time.
-        x: images in [0, 1], (N, C, H, W), float or uint8.
+        x: images in [0, 1], (N, C, H, W), float or uint8; they are held in float32.
         y: labels, (N,).
-        checks: methods, or `quick`, `standard` or `full`.
+        checks: a method or several, or `quick`, `standard` or `full`.
         seed: of everything random.
         batch_size: images per forward pass.
     """
-    chosen = preset(checks) if isinstance(checks, str) else list(checks)
-    split = Memory(test=(x, y))().test
+    chosen = preset(checks) if isinstance(checks, str) else _listed(checks)
+    split = Memory(test=(torch.as_tensor(x), torch.as_tensor(y)))().test
     how = EvaluateRecipe(batch_size=batch_size, block=max(256, batch_size))
     blocks = evaluations(Subject(model), split, chosen, how=how, seed=seed)
     return Results(pl.concat([block.rows for block in blocks if block.rows is not None]))
@@ -128,6 +128,9 @@ def evaluations(
     blocks = [order[start : start + how.block] for start in range(0, len(order), how.block)]
     examples = hashlib.blake2b(split.index[order].numpy().tobytes(), digest_size=8).hexdigest()
     described = [describe(check, Check) for check in checks]
+    if not described:
+        raise RecipeError("checks: expected at least one; got none")
+    try_out(subject.model, split)
     labels = [label for _, label, _ in described]
     for label in labels:
         if labels.count(label) > 1:  # the ledger could not tell them apart
@@ -150,6 +153,27 @@ def evaluations(
             if ledger is not None:
                 ledger.append(part, named)
             yield Block(label, number + 1, len(blocks), named)
+
+
+def try_out(model: Classifier, split: Split, classes: int | None = None) -> None:
+    """One forward pass before hours of work: does the model take these images and know their classes?
+
+    Raises:
+        ModelError: if it cannot be called, or its output is not one row of `classes` logits (None for as many as the
+            labels need).
+    """
+    where, (x, _) = _place(model), split.batch(slice(0, 1))
+    try:
+        with evaluating(model), torch.no_grad():
+            logits = model(x.to(where))
+    except Exception as error:  # a foreign network may raise anything
+        line = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ModelError(f"the model cannot be called on images of shape {tuple(x.shape)}: {line}") from error
+    known = logits.shape[1] if isinstance(logits, Tensor) and logits.dim() == 2 and len(logits) == 1 else 0
+    needed = int(split.y.max()) + 1
+    if known < needed or (classes is not None and known != classes):
+        came = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+        raise ModelError(f"the model: expected logits of shape (1, {classes or f'at least {needed}'}); got {came}")
 
 
 def _run_block(
@@ -218,6 +242,10 @@ def _keep(path: Path, arrays: dict[str, Any]) -> None:
             np.savez_compressed(file, allow_pickle=False, **{k: np.asarray(array) for k, array in arrays.items()})
 
     write_atomically(path, write)
+
+
+def _listed(checks: Check | Sequence[Check]) -> Sequence[Check]:
+    return checks if isinstance(checks, Sequence) else [checks]
 
 
 def _place(model: Classifier) -> Tensor:

@@ -7,6 +7,8 @@ example.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -33,15 +35,52 @@ def input_gradient(loss: Loss, model: Classifier, z: Tensor, y: Tensor) -> tuple
         z = z.detach().requires_grad_()
         logits = model(z)
         values = loss(logits, y)
-        if not values.requires_grad:
-            raise ModelError(
-                "the model's output has no gradient with respect to its input: no gradient attack can judge it"
-            )
+        _differentiable(values)
         (grad,) = torch.autograd.grad(values.sum(), z)
+    _without_nan(grad)
+    return values.detach(), grad, logits.detach()
+
+
+def input_jacobian(rows: Callable[[Tensor], Tensor], model: Classifier, z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Several quantities of each example's logits, the gradient of each, and the logits at `z`.
+
+    One forward pass and one backward pass per quantity.
+
+    Args:
+        rows: logits (N, K) to quantities (N, R), each row of its own logits alone.
+        model: the classifier; its mode is left alone.
+        z: where, (N, ...).
+
+    Returns:
+        Values (N, R), gradients (N, R, ...) and logits (N, K), all detached.
+
+    Raises:
+        ModelError: where there is no gradient, or it is NaN. It is never replaced by zero.
+    """
+    with torch.enable_grad():
+        z = z.detach().requires_grad_()
+        logits = model(z)
+        values = rows(logits)
+        _differentiable(values)
+        sums = values.sum(0).unbind()
+        last = len(sums) - 1
+        grads = [torch.autograd.grad(total, z, retain_graph=i < last)[0] for i, total in enumerate(sums)]
+    grad = torch.stack(grads, dim=1)
+    _without_nan(grad)
+    return values.detach(), grad, logits.detach()
+
+
+def _differentiable(values: Tensor) -> None:
+    if not values.requires_grad:
+        raise ModelError(
+            "the model's output has no gradient with respect to its input: no gradient attack can judge it"
+        )
+
+
+def _without_nan(grad: Tensor) -> None:
     bad = int(grad.flatten(1).isnan().any(1).sum())
     if bad:
-        raise ModelError(f"the input gradient is NaN for {bad} of {len(z)} examples")
-    return values.detach(), grad, logits.detach()
+        raise ModelError(f"the input gradient is NaN for {bad} of {len(grad)} examples")
 
 
 def hessian_vector(loss: Loss, model: Classifier, x: Tensor, y: Tensor, vector: Tensor) -> Tensor:

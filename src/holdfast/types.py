@@ -66,6 +66,10 @@ class Threat(Protocol):
         """Direction of unit norm along which a linear function with this gradient grows most from `z`."""
         ...
 
+    def ascent(self, grad: Tensor, z: Tensor) -> Tensor:
+        """Direction of unit norm in which an attack steps from `z`: `steepest`, or what works better than it."""
+        ...
+
     def extreme(self, grad: Tensor, x: Tensor) -> Tensor:
         """The point of the threat set of `x` where a linear function with this gradient is largest."""
         ...

@@ -1,10 +1,14 @@
+import pytest
 import torch
 
+from holdfast.attacks import FGSM, PGD
 from holdfast.attacks.search import Aim, Front
+from holdfast.errors import DataError
 from holdfast.losses import cross_entropy, margin, towards
 from holdfast.queries import Counted
 from holdfast.rng import Streams
-from tests.zoo import images, linear
+from holdfast.threat import Linf
+from tests.zoo import images, labels, linear
 
 LOGITS = torch.tensor([[2.0, 1.0, 0.0], [0.0, 1.0, 2.0], [0.0, 3.0, 1.0]], dtype=torch.float64)
 Y = torch.tensor([0, 0, 1])
@@ -99,3 +103,10 @@ def test_a_look_leaves_no_graph():
     search = front(leave=False)
     search.look(images(3, seed=1))
     assert not search.found.requires_grad
+
+
+@pytest.mark.parametrize("attack", [FGSM(threat=Linf(0.1)), PGD(threat=Linf(0.1), steps=2)])
+def test_images_outside_the_box_are_refused(attack):
+    x, y = images(3), labels(3, 3)
+    with pytest.raises(DataError, match=r"images in \[0, 1\]; got values from"):
+        attack(linear(3), 2 * x, y)

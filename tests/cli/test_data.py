@@ -82,7 +82,7 @@ def test_make_takes_a_subset_of_each_split(tmp_path: Path) -> None:
 
 
 def test_make_resizes_only_folders(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"^--size: expected an image folder, came digits$"):
+    with pytest.raises(DataError, match=r"^digits: expected an image folder beside size or grey; got digits$"):
         run("make", tmp_path / "a.npz", "--from", "digits", "--size", "4")
     assert list(tmp_path.iterdir()) == []
 

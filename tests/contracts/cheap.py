@@ -4,7 +4,28 @@ import dataclasses
 
 import pytest
 
-from holdfast.attacks import FGSM, PGD, Targeted
+from holdfast.attacks import (
+    APGD,
+    BIM,
+    CW,
+    DDN,
+    FAB,
+    FGSM,
+    FMN,
+    NES,
+    PGD,
+    RFGSM,
+    SPSA,
+    Boundary,
+    CWLinf,
+    DeepFool,
+    EightBit,
+    HopSkipJump,
+    SimBA,
+    Square,
+    Targeted,
+    TargetedAPGD,
+)
 from holdfast.augment import HorizontalFlip, RandomCrop
 from holdfast.corruptions import Clean, GaussianNoise, UniformNoise
 from holdfast.losses import cross_entropy, difference_of_logits_ratio, margin
@@ -17,19 +38,43 @@ THREATS = {"linf": Linf(0.1), "l2": L2(0.4), "l1": L1(1.0)}
 ATTACKS = {  # functions of the threat
     "fgsm": lambda threat: FGSM(threat=threat),
     "pgd": lambda threat: PGD(threat=threat, steps=5, restarts=2),
+    "apgd": lambda threat: APGD(threat=threat, steps=10, restarts=2),
+    "apgd_targeted": lambda threat: TargetedAPGD(threat=threat, steps=10, targets=3),
+    "fab": lambda threat: FAB(threat=threat, steps=6, restarts=2, targets=2),
+    "deepfool": lambda threat: DeepFool(threat=threat, steps=5, candidates=4),
+    "ddn": lambda threat: DDN(threat=threat, steps=10, init=0.3),
+    "fmn": lambda threat: FMN(threat=threat, steps=10),
+    "cw": lambda threat: CW(threat=threat, steps=15, searches=3, step_size=0.05, constant=0.1),
+    "cw_linf": lambda threat: CWLinf(threat=threat, steps=10, rounds=4, step_size=0.05, constant=0.1, largest=1.0),
+    "rfgsm": lambda threat: RFGSM(threat=threat, share=0.25),
+    "bim": lambda threat: BIM(threat=threat, steps=5),
+    "square": lambda threat: Square(threat=threat, queries=40, loss=cross_entropy),
+    "simba": lambda threat: SimBA(threat=threat, steps=24, basis="dct"),
+    "spsa": lambda threat: SPSA(threat=threat, steps=6, pairs=8, step_size=0.05, loss=cross_entropy),
+    "nes": lambda threat: NES(threat=threat, steps=6, pairs=8),
+    "hopskipjump": lambda threat: HopSkipJump(threat=threat, steps=4, samples=20),
+    "boundary": lambda threat: Boundary(threat=threat, steps=60),
+    "eight_bit": lambda threat: EightBit(attack=PGD(threat=threat, steps=5), repairs=3),
     "targeted": lambda threat: Targeted(attack=PGD(threat=threat, steps=5), at="random"),
 }
 
 CHOOSES_ITS_TARGET = {"targeted"}
 """Attacks that aim at a class of their own choice when none is given."""
 
-REFUSES: dict[str, set[str]] = {}
+REFUSES: dict[str, set[str]] = {
+    "deepfool": {"l1"},
+    "ddn": {"l1", "linf"},
+    "cw": {"l1", "linf"},
+    "cw_linf": {"l1", "l2"},
+    "hopskipjump": {"l1"},
+    "boundary": {"l1", "linf"},
+}
 """Threats that an attack does not have; making it with one of them must be a ValueError."""
 
-WITHOUT_GRADIENT: set[str] = set()
+WITHOUT_GRADIENT: set[str] = {"square", "simba", "spsa", "nes", "hopskipjump", "boundary"}
 """Attacks that only look at outputs."""
 
-MAY_GIVE_UP: set[str] = set()
+MAY_GIVE_UP: set[str] = {"boundary", "hopskipjump", "cw", "cw_linf", "ddn", "deepfool", "fab", "fmn"}
 """Attacks that return the image itself where they find nothing within the budget."""
 
 LOSSES = {"cross_entropy": cross_entropy, "margin": margin, "dlr": difference_of_logits_ratio}

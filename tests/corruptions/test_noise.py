@@ -49,7 +49,7 @@ def test_exactly_one_size_is_given(fields):
 
 @pytest.mark.parametrize("fields", [{"sigma": -0.1}, {"variance": -0.1}, {"sigma": math.nan}, {"sigma": math.inf}])
 def test_impossible_sizes_are_refused(fields):
-    with pytest.raises(ValueError, match="finite positive size"):
+    with pytest.raises(ValueError, match="finite size, not negative"):
         GaussianNoise(**fields)
 
 
@@ -62,7 +62,7 @@ def test_uniform_noise_is_uniform_between_its_ends():
 
 @pytest.mark.parametrize("eps", [-0.1, math.nan, math.inf])
 def test_impossible_uniform_noise_is_refused(eps):
-    with pytest.raises(ValueError, match="eps must be a finite positive number"):
+    with pytest.raises(ValueError, match="eps must be finite and not negative"):
         UniformNoise(eps)
 
 

@@ -136,4 +136,4 @@ def test_writing_refuses_what_could_not_be_read_back(tmp_path: Path) -> None:
         write_npz(data, tmp_path / "there.npz")
     good = Dataset("good", ("a",), None, checked(torch.zeros(2, 1, 4, 4), torch.tensor([0, 0]), ("a",), "x"))
     with pytest.raises(DataError, match="cannot be written"):
-        write_npz(good, tmp_path / "no" / "a.npz")
+        write_npz(good, tmp_path / "there.npz" / "a.npz")

@@ -55,3 +55,9 @@ def test_gradients_do_not_flow_through_the_attack():
     expected = torch.autograd.grad(cross_entropy(model(z), Y).mean(), model.weight)[0]
     terms = Adversarial(attack=FGSM(threat=Linf(0.1)))(model, X, Y)
     torch.testing.assert_close(torch.autograd.grad(terms.total, model.weight)[0], expected)
+
+
+def test_training_never_stops_at_the_first_success():
+    objective = Adversarial(attack=PGD(threat=Linf(0.1), steps=2, until_lost=True))
+    assert objective == Adversarial(attack=PGD(threat=Linf(0.1), steps=2, until_lost=False))
+    assert Adversarial(attack=FGSM(threat=Linf(0.1))).attack == FGSM(threat=Linf(0.1))

@@ -61,5 +61,5 @@ def test_stability_wants_features_and_says_so():
 
 @pytest.mark.parametrize("kind", [Noisy, CleanAndNoisy, Stability])
 def test_impossible_noise_is_refused_at_once(kind):
-    with pytest.raises(ValueError, match="finite positive size"):
+    with pytest.raises(ValueError, match="finite size, not negative"):
         kind(sigma=-1.0)

@@ -131,5 +131,5 @@ def test_methods_that_no_family_knows_go_by_their_own_name():
 
 
 def test_a_method_without_a_name_cannot_be_written():
-    with pytest.raises(RecipeError, match="has no name that a recipe could say; known: clean, fgsm"):
+    with pytest.raises(RecipeError, match=r"has no name that a recipe could say; known: .*clean.*, fgsm"):
         plain(lambda x: x, Check)

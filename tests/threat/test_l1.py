@@ -92,3 +92,13 @@ def test_samples_are_as_sparse_as_the_uniform_distribution_of_the_ball():
     x = torch.full((count, size), 0.5, dtype=torch.float64)
     mean = (L1(eps).sample(x, Streams(0, "l1", count)) - x).abs().mean(0)
     torch.testing.assert_close(mean, torch.full_like(mean, eps / (size + 1)), rtol=0.08, atol=0)
+
+
+def test_an_attack_climbs_in_the_best_hundredth_of_the_coordinates_that_can_move():
+    z = torch.full((1, 300), 0.5)
+    z[0, 7] = 1.0
+    grad = torch.zeros(1, 300)
+    grad[0, [7, 10, 20, 30, 40]] = torch.tensor([9.0, 5.0, -4.0, 3.0, 2.0])
+    step = L1(1.0).ascent(grad, z)
+    assert step.nonzero()[:, 1].tolist() == [10, 20, 30]
+    torch.testing.assert_close(step[0, [10, 20, 30]], torch.tensor([1.0, -1.0, 1.0]) / 3)

@@ -97,3 +97,13 @@ def test_steepest_of_subnormal_gradients_is_finite():
     step = L2(0.5).steepest(torch.full((1, 4), 1e-40), torch.full((1, 4), 0.5))
     assert bool(step.isfinite().all())
     assert float(step.norm()) <= 1 + 1e-5
+
+
+@pytest.mark.parametrize("eps", [1e-3, 1e-6, 1e-9, 1e-12])
+def test_tiny_balls_are_as_exact_as_large_ones(eps):
+    x, grad = images(20, (6,)).round(decimals=1), images(20, (6,), seed=1) - 0.5
+    threat = L2(eps)
+    movable = torch.where(grad >= 0, x < 1, x > 0).any(1)
+    for z in (threat.extreme(grad, x), threat.project_exact(x + grad, x)):
+        moved = torch.linalg.vector_norm(z - x, dim=1)[movable]
+        torch.testing.assert_close(moved, torch.full_like(moved, eps), rtol=1e-3, atol=1e-15)

@@ -62,9 +62,9 @@ def judged(selection, values):
     return verdicts
 
 
-def test_the_best_is_the_first_of_equals():
+def test_the_best_is_the_last_of_equals():
     # thresholds 0.5, 0.5, 0.25, 0.5: accuracies 4/5, 4/5, 4/5, ...; 0.35 gets 3/5
-    assert judged(Selection(), [0.35, 0.5, 0.5, 0.35, 0.5]) == [True, True, False, False, False]
+    assert judged(Selection(), [0.35, 0.5, 0.5, 0.35, 0.5]) == [True, True, True, False, True]
 
 
 def test_a_lower_loss_is_better():
@@ -74,6 +74,10 @@ def test_a_lower_loss_is_better():
 
 def test_patience_counts_judgements_without_a_better_one():
     assert judged(Selection(patience=2), [0.35, 0.5, 0.35, 0.35, 0.5]) == [True, True, False, False]
+
+
+def test_an_equal_judgement_does_not_renew_patience():
+    assert judged(Selection(patience=2), [0.35, 0.5, 0.5, 0.5, 0.5]) == [True, True, True, True]
 
 
 def test_judges_every_so_many_epochs_and_the_last():
@@ -98,9 +102,11 @@ def test_the_best_weights_are_those_of_the_best_validation_score_and_the_test_im
     epochs = [record for record in fit(of, blind, Run(tmp_path)) if isinstance(record, Epoch)]
     values = [epoch.validation[metric] * (-1 if metric == "loss" else 1) for epoch in epochs]
     assert len(set(values)) > 1
-    assert int(read_metadata(Run(tmp_path).weights("best"))["epoch"]) == values.index(max(values)) + 1
+    assert int(read_metadata(Run(tmp_path).weights("best"))["epoch"]) == len(values) - values[::-1].index(max(values))
     assert int(read_metadata(Run(tmp_path).weights("last"))["epoch"]) == 6
-    assert [epoch.best for epoch in epochs] == [value > max(values[:n], default=-9e9) for n, value in enumerate(values)]
+    assert [epoch.best for epoch in epochs] == [
+        value >= max(values[:n], default=-9e9) for n, value in enumerate(values)
+    ]
 
 
 def test_without_validation_images_there_are_only_last_weights(tmp_path):

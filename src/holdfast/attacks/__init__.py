@@ -1,10 +1,68 @@
 """Attacks: each searches the threat set of every example for a point that the model gets wrong."""
 
+from holdfast.attacks.apgd import APGD
+from holdfast.attacks.apgd_targeted import TargetedAPGD
+from holdfast.attacks.bim import BIM
+from holdfast.attacks.boundary import Boundary
+from holdfast.attacks.cw import CW, CWLinf
+from holdfast.attacks.ddn import DDN
+from holdfast.attacks.deepfool import DeepFool
+from holdfast.attacks.eight_bit import EightBit
+from holdfast.attacks.fab import FAB
 from holdfast.attacks.fgsm import FGSM
+from holdfast.attacks.fmn import FMN
+from holdfast.attacks.hopskipjump import HopSkipJump
 from holdfast.attacks.pgd import PGD
+from holdfast.attacks.rfgsm import RFGSM
+from holdfast.attacks.simba import SimBA
+from holdfast.attacks.spsa import NES, SPSA
+from holdfast.attacks.square import Square
 from holdfast.attacks.targeted import Targeted
 from holdfast.types import Attack
 
-ATTACKS: dict[str, type[Attack]] = {"fgsm": FGSM, "pgd": PGD, "targeted": Targeted}
+ATTACKS: dict[str, type[Attack]] = {
+    "fgsm": FGSM,
+    "rfgsm": RFGSM,
+    "bim": BIM,
+    "pgd": PGD,
+    "apgd": APGD,
+    "apgd_targeted": TargetedAPGD,
+    "fab": FAB,
+    "deepfool": DeepFool,
+    "ddn": DDN,
+    "fmn": FMN,
+    "cw": CW,
+    "cw_linf": CWLinf,
+    "square": Square,
+    "simba": SimBA,
+    "spsa": SPSA,
+    "nes": NES,
+    "hopskipjump": HopSkipJump,
+    "boundary": Boundary,
+    "eight_bit": EightBit,
+    "targeted": Targeted,
+}
 
-__all__ = ["ATTACKS", "FGSM", "PGD", "Targeted"]
+__all__ = [
+    "APGD",
+    "ATTACKS",
+    "BIM",
+    "CW",
+    "DDN",
+    "FAB",
+    "FGSM",
+    "FMN",
+    "NES",
+    "PGD",
+    "RFGSM",
+    "SPSA",
+    "Boundary",
+    "CWLinf",
+    "DeepFool",
+    "EightBit",
+    "HopSkipJump",
+    "SimBA",
+    "Square",
+    "Targeted",
+    "TargetedAPGD",
+]

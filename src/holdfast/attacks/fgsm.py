@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from holdfast.attacks.search import Aim
+from holdfast.attacks.search import Aim, in_the_box
 from holdfast.gradients import input_gradient
 from holdfast.losses import cross_entropy
 from holdfast.rng import Streams
@@ -37,6 +37,6 @@ class FGSM:
         self, model: Classifier, x: Tensor, y: Tensor, *, target: Tensor | None = None, rng: Streams | None = None
     ) -> Tensor:
         """The point found for each example; `rng` is not used."""
-        aim = Aim.of(self.loss, y, target)
+        x, aim = in_the_box(x), Aim.of(self.loss, y, target)
         _, grad, _ = input_gradient(aim.loss, model, x, aim.labels)
-        return self.threat.extreme(grad, x.detach())
+        return self.threat.extreme(grad, x)

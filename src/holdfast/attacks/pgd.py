@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -19,8 +20,8 @@ class PGD:
 
     .. math:: z_{t+1} = \Pi_{S(x)}\bigl(z_t + \alpha\, s(\nabla_z \ell(f(z_t), y))\bigr)
 
-    :math:`S` is the threat set and :math:`s` the steepest direction of its norm. Over all steps and restarts the point
-    of highest loss is kept.
+    :math:`S` is the threat set and :math:`s` the direction in which its norm climbs. Over all steps and restarts the
+    point of highest loss is kept.
 
     Args:
         threat: the set :math:`S` and its geometry.
@@ -48,8 +49,8 @@ class PGD:
     def __post_init__(self) -> None:
         if self.steps < 1 or self.restarts < 1:
             raise ValueError(f"steps and restarts must be at least 1, got {self.steps} and {self.restarts}")
-        if self.step_size is not None and not self.step_size > 0:
-            raise ValueError(f"step_size must be positive, got {self.step_size}")
+        if self.step_size is not None and not 0 < self.step_size < math.inf:
+            raise ValueError(f"step_size must be positive and finite, got {self.step_size}")
         if self.restarts > 1 and not self.random_start:
             raise ValueError(f"{self.restarts} restarts from the same point are one; set random_start or restarts: 1")
 
@@ -74,5 +75,5 @@ class PGD:
             stay = front.record(z, values, logits)
             if stay is not None:
                 z, grad = z[stay], grad[stay]
-            z = self.threat.project(z + step_size * self.threat.steepest(grad, z), front.x)
+            z = self.threat.project(z + step_size * self.threat.ascent(grad, z), front.x)
         front.look(z)

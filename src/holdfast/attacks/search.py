@@ -7,11 +7,20 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from holdfast.errors import DataError
 from holdfast.gradients import input_gradient
 from holdfast.losses import towards
 from holdfast.queries import narrow
 from holdfast.rng import Streams
 from holdfast.types import Classifier, Loss
+
+
+def in_the_box(x: Tensor) -> Tensor:
+    """The images without their graph; images that are not in [0, 1] are refused, since no budget fits them."""
+    if x.numel() and not (float(x.detach().min()) >= 0 and float(x.detach().max()) <= 1):
+        low, high = float(x.detach().min()), float(x.detach().max())
+        raise DataError(f"attacks expect images in [0, 1]; got values from {low:g} to {high:g}")
+    return x.detach()
 
 
 @dataclass(frozen=True)
@@ -69,7 +78,7 @@ class Front:
     def __init__(
         self, model: Classifier, x: Tensor, aim: Aim, rng: Streams, *, leave: bool, groups: Tensor | None = None
     ) -> None:
-        x = x.detach()
+        x = in_the_box(x)
         self.found = x.clone()
         self.lost = torch.zeros(len(x), dtype=torch.bool, device=x.device)
         self.value = x.new_full((len(x),), -torch.inf)

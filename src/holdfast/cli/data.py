@@ -81,21 +81,15 @@ def make(
     source: Annotated[str, typer.Option("--from", metavar="NAME_OR_PATH", help="What to read.")],
     subset: Annotated[int | None, typer.Option(help="Images to take of each split; a smaller one stays whole.")] = None,
     size: Annotated[int | None, typer.Option(help="Height and width to bring the images of a folder to.")] = None,
+    grey: Annotated[bool, typer.Option("--grey", help="Read the images of a folder in one channel.")] = False,
     seed: Annotated[int, typer.Option(help="Which images the subset takes.")] = 0,
     data_root: Root = None,
     as_json: Json = False,
 ) -> None:
     """Write any data set as one .npz file, for instance an image folder resized once."""
-    from dataclasses import replace
+    from holdfast.data import resolve, write_npz
 
-    from holdfast.data import Folder, resolve, write_npz
-
-    origin = resolve(source, data_root)
-    if size is not None:
-        if not isinstance(origin, Folder):
-            raise DataError(f"--size: expected an image folder, came {source}")
-        origin = replace(origin, size=size)
-    dataset = origin(data_root)
+    dataset = resolve(source, data_root, size=size, grey=grey)(data_root)
     if subset is not None:
         dataset = _cut(dataset, subset, seed)
     write_npz(dataset, out)
@@ -167,10 +161,11 @@ def _megabytes(size: int | None) -> str:
 
 
 def _show(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
-    from rich.console import Console
     from rich.table import Column, Table
+
+    from holdfast.cli.screen import stdout
 
     table = Table(*(Column(name, overflow="fold") for name in header), box=None, show_header=any(header))
     for row in rows:
         table.add_row(*row)
-    Console().print(table)
+    stdout().print(table)

@@ -12,9 +12,10 @@ import typer
 
 from holdfast.cli.options import OUT, Json, Out, Root
 from holdfast.cli.screen import interrupt_on_kill
-from holdfast.errors import DataError, RecipeError
+from holdfast.errors import DataError, ModelError, RecipeError
 
 if TYPE_CHECKING:
+    from holdfast.data import Source
     from holdfast.runs import Run
 
 Model = Annotated[
@@ -39,6 +40,8 @@ class Asked:
     checks: str | None
     mean: str | None
     std: str | None
+    size: int | None
+    grey: bool
     subset: int | None
     name: str | None
     seed: int | None
@@ -55,11 +58,19 @@ class Asked:
         if self.run is not None and any(option is not None for option in ours):
             raise RecipeError("evaluate: --weights, --mean, --std, --name and --seed go with --model; got a RUN too")
 
+    def source(self) -> Source:
+        """Where the images come from."""
+        from holdfast.data import resolve
+
+        return resolve(str(self.data), self.root, size=self.size, grey=self.grey)
+
 
 def command(
     run: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="Run directory or weights by holdfast.")] = None,
     model: Model = None, weights: Weights = None, data: Data = None, checks: Checks = None,
     mean: Numbers = None, std: Numbers = None,
+    size: Annotated[int | None, typer.Option("--size", min=1, help="Bring a folder's images to this size.")] = None,
+    grey: Annotated[bool, typer.Option("--grey", help="Read a folder's images in one channel.")] = False,
     subset: Annotated[int | None, typer.Option("--subset", min=1, help="Test on this many images.")] = None,
     name: Annotated[str | None, typer.Option("--name", help="Name of the run to write.")] = None,
     seed: Annotated[int | None, typer.Option("--seed", min=0, max=2**63 - 1, help="Of everything random; 0.")] = None,
@@ -72,8 +83,10 @@ def command(
     from holdfast.report import write_report
 
     interrupt_on_kill()
-    asked = Asked(run, model, weights, data, checks, mean, std, subset, name, seed, batch_size, trust, out, data_root,
-                  as_json)  # fmt: skip
+    asked = Asked(
+        run, model, weights, data, checks, mean, std, size, grey, subset, name, seed, batch_size, trust, out, data_root,
+        as_json,
+    )  # fmt: skip
     try:
         done = _own(asked, run) if run is not None else _foreign(asked, str(model))
         report = write_report([done.path], done.path / "report.html")
@@ -92,7 +105,6 @@ def _own(asked: Asked, path: Path) -> Run:
     """Check weights that holdfast wrote; a run keeps the results, a single file gets a run of its own."""
     from holdfast.checks import preset
     from holdfast.cli import work
-    from holdfast.data import resolve
     from holdfast.evaluation import Subject
     from holdfast.recipe import DataRecipe
     from holdfast.runs import Run, load_model, prepare
@@ -102,13 +114,11 @@ def _own(asked: Asked, path: Path) -> Run:
     if asked.batch_size is not None:
         recipe = replace(recipe, evaluate=replace(recipe.evaluate, batch_size=asked.batch_size))
     own = asked.data is None and asked.subset is None
-    source = recipe.data.source if asked.data is None else resolve(asked.data, asked.root)
+    source = recipe.data.source if asked.data is None else asked.source()
     data = recipe.data if own else DataRecipe(source=source, test_subset=asked.subset)
     splits = prepare(data, recipe.seed, asked.root)
-    if len(splits.classes) != len(card.classes):
-        raise DataError(
-            f"{splits.name}: expected {len(card.classes)} classes, as {path} has; got {len(splits.classes)}"
-        )
+    if (splits.classes, splits.shape) != (card.classes, card.shape):
+        raise DataError(f"{splits.name}: expected {_kind(card)}, as {path} was trained on; got {_kind(splits)}")
     chosen = recipe.checks if asked.checks is None else tuple(preset(asked.checks))
     if path.is_dir() and own:
         job = work.Job(recipe, Run(path))
@@ -128,12 +138,17 @@ def _own(asked: Asked, path: Path) -> Run:
     return run
 
 
+def _kind(data: Any) -> str:
+    """Classes and shape in few words."""
+    names = ", ".join(data.classes[:3]) + (", ..." if len(data.classes) > 3 else "")
+    return f"images of shape {tuple(data.shape)} in {len(data.classes)} classes ({names})"
+
+
 def _foreign(asked: Asked, model: str) -> Run:
     """Check a network that holdfast did not train."""
     from holdfast.checks import preset
     from holdfast.cli import work
-    from holdfast.data import resolve
-    from holdfast.evaluation import Subject
+    from holdfast.evaluation import Subject, try_out
     from holdfast.models import load_weights, normalised
     from holdfast.recipe import DataRecipe, EvaluateRecipe
     from holdfast.runs import Run, content_hash, prepare, versions
@@ -141,14 +156,19 @@ def _foreign(asked: Asked, model: str) -> Run:
     if asked.data is None:
         raise RecipeError("evaluate: expected --data NAME_OR_PATH beside --model")
     chosen, seed = preset(asked.checks or "quick"), asked.seed or 0
-    splits = prepare(DataRecipe(source=resolve(asked.data, asked.root), test_subset=asked.subset), seed, asked.root)
+    splits = prepare(DataRecipe(source=asked.source(), test_subset=asked.subset), seed, asked.root)
     network, channels = _network(model, splits.shape, len(splits.classes)), splits.shape[0]
     if asked.weights is not None:
         load_weights(network, asked.weights)
+    elif ":" not in model:
+        raise RecipeError(f"evaluate: expected --weights beside --model {model}; without them it is a random network")
     if asked.mean is not None or asked.std is not None:
         mean, std = _floats("--mean", asked.mean, channels, 0.0), _floats("--std", asked.std, channels, 1.0)
         network = normalised(network, mean, std)
-    _try(network, splits, model)
+    try:
+        try_out(network, splits.test, len(splits.classes))
+    except ModelError as error:
+        raise ModelError(f"{model} on {splits.name}: {error}") from error
     label = asked.name or f"{(asked.weights.stem if asked.weights else model.split(':')[-1])}-{splits.name}"
     run, digest = Run(asked.out / label), content_hash(network.state_dict())
     batch_size = asked.batch_size or EvaluateRecipe().batch_size
@@ -171,27 +191,6 @@ def _network(model: str, shape: tuple[int, int, int], classes: int) -> Any:
     kind, separator, factory = model.partition(":")
     said = {kind: factory} if separator else model
     return new_network(parse(Architecture, said, where=lambda path: "--model"), shape, classes)
-
-
-def _try(network: Any, splits: Any, model: str) -> None:
-    """One forward pass before hours of work."""
-    import torch
-
-    from holdfast.errors import ModelError
-    from holdfast.modes import evaluating
-
-    x, _ = splits.test.batch(slice(0, 1))
-    try:
-        with evaluating(network), torch.no_grad():
-            logits = network(x)
-    except Exception as error:  # a foreign network may raise anything
-        line = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ModelError(f"{model}: cannot be called on images of shape {tuple(x.shape)}: {line}") from error
-    expected = (1, len(splits.classes))
-    fits = isinstance(logits, torch.Tensor) and logits.dim() == 2 and len(logits) == 1
-    if not fits or logits.shape[1] < expected[1]:
-        came = tuple(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
-        raise ModelError(f"{model}: expected logits of shape {expected} for {splits.name}; got {came}")
 
 
 def _floats(option: str, text: str | None, channels: int, otherwise: float) -> list[float]:

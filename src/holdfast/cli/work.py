@@ -190,17 +190,30 @@ def show_summary(records: Sequence[dict[str, Any]]) -> None:
     rows = []
     for title, check, weights in lines:
         found = [[cells.get((run, weights or labels[run], check)) for run in runs] for runs in groups.values()]
-        rows.append([title, *[_share([cell for cell in column if cell]) for column in found]])
+        absent = "same as best" if weights else "-"
+        rows.append([title, *[_share([cell for cell in column if cell]) or absent for column in found]])
     seeds = max(len(runs) for runs in groups.values())
     spread = "95 % interval" if seeds == 1 else f"± standard deviation over {seeds} seeds"
     names = list(groups) if seeds > 1 else [runs[0] for runs in groups.values()]
     table([f"accuracy [{spread}]", *short_names(names)], rows)
+    for check, (fewest, most) in _sizes(records).items():
+        say(f"unfinished or uneven: '{check}' has {fewest} to {most} images; repeat the command that made it")
+
+
+def _sizes(records: Sequence[dict[str, Any]]) -> dict[str, tuple[int, int]]:
+    """Checks that did not see as many images as others."""
+    most = max(record["examples"] for record in records)
+    seen: dict[str, int] = {}
+    for record in records:
+        if record["check"] != "worst case":
+            seen[record["check"]] = min(record["examples"], seen.get(record["check"], most))
+    return {check: (fewest, most) for check, fewest in seen.items() if fewest < most}
 
 
 def _share(cells: Sequence[dict[str, Any]]) -> str:
     """One run's accuracy with its interval, or the mean over seeds with its standard deviation."""
     if not cells:
-        return "-"
+        return ""
     if len(cells) == 1:
         return f"{percent(cells[0]['accuracy'])} {interval(cells[0]['low'], cells[0]['high'])}"
     shares = [100 * cell["accuracy"] for cell in cells]

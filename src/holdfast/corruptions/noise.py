@@ -35,7 +35,7 @@ class GaussianNoise:
         if (self.sigma is None) == (self.variance is None):
             raise ValueError(f"give sigma or variance, got sigma={self.sigma} and variance={self.variance}")
         if not 0 <= self.scale < math.inf:
-            raise ValueError(f"the noise must have a finite positive size, got {self.scale}")
+            raise ValueError(f"the noise must have a finite size, not negative, got {self.scale}")
 
     @property
     def scale(self) -> float:
@@ -61,7 +61,7 @@ class UniformNoise:
 
     def __post_init__(self) -> None:
         if not 0 <= self.eps < math.inf:
-            raise ValueError(f"eps must be a finite positive number, got {self.eps}")
+            raise ValueError(f"eps must be finite and not negative, got {self.eps}")
 
     def __call__(self, x: Tensor, *, rng: Streams | None = None) -> Tensor:
         """Noisy images, clipped to [0, 1]."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ from holdfast.data.checks import CHANNELS, channels_first, label_names
 from holdfast.data.dataset import Dataset, Split, checked
 from holdfast.data.roots import existing
 from holdfast.errors import DataError
+from holdfast.results import write_atomically
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -80,13 +80,14 @@ def write_npz(dataset: Dataset, path: Path) -> None:
         if split is not None:
             arrays[f"x_{name}"] = _stored(split, f"{dataset.name}: {name}")
             arrays |= {f"y_{name}": split.y.numpy(), f"idx_{name}": split.index.numpy()}
-    part = path.with_name(f"{path.name}.part")
-    try:
-        with part.open("wb") as file:
+
+    def write(temporary: Path) -> None:
+        with temporary.open("wb") as file:
             np.savez_compressed(file, allow_pickle=False, **arrays)
-        os.replace(part, path)
+
+    try:
+        write_atomically(path, write)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise DataError(f"{path}: cannot be written: {error.strerror}") from error
 
 

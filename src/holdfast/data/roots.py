@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from holdfast.data.dataset import Source
@@ -76,15 +77,32 @@ def locate(
     raise DataError(f"{name}: found neither {wanted} nor {packed} in {looked}; get it with: holdfast data fetch {name}")
 
 
-def resolve(text: str, root: Path | None = None) -> Source:
+def resolve(text: str, root: Path | None = None, *, size: int | None = None, grey: bool = False) -> Source:
     """The source that `text` names.
 
     In this order: a registered name; an existing directory, read as an image folder; an existing `.npz` file, in the
     current directory or the root; a name for which the root has `NAME.npz`.
 
+    Args:
+        text: what the user typed.
+        root: the data root.
+        size: height and width to bring the images of a folder to.
+        grey: read the images of a folder in one channel.
+
     Raises:
-        DataError: when it is none of these; lists the known names and suggests the nearest.
+        DataError: when it is none of these, with the known names and the nearest; or not a folder, with size or grey.
     """
+    from holdfast.data import Folder
+
+    source = _named(text, root)
+    if isinstance(source, Folder):
+        return replace(source, size=size, grey=grey)
+    if size is not None or grey:
+        raise DataError(f"{text}: expected an image folder beside size or grey; got {type(source).__name__.lower()}")
+    return source
+
+
+def _named(text: str, root: Path | None) -> Source:
     from holdfast.data import DATASETS, Folder, Npz
 
     if text in DATASETS:

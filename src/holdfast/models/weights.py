@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -15,10 +14,13 @@ from torch import Tensor, nn
 
 from holdfast.errors import CheckpointError
 from holdfast.models.network import Normalised
+from holdfast.results import write_atomically
 
 TORCH_SUFFIXES = (".pt", ".pth", ".ckpt")
 NESTED = ("state_dict", "model_state_dict", "model", "net")
 """Where training scripts put the weights inside a checkpoint."""
+OPTIONAL = "num_batches_tracked"
+"""A counter of BatchNorm that older files lack and evaluation does not use."""
 PREFIXES = ("module.", "_orig_mod.", "model.")
 """What wrappers (data parallel, compile, Lightning) put before every name."""
 
@@ -53,7 +55,7 @@ def load_weights(model: nn.Module, path: str | Path) -> None:
     problems = _differences(wanted, state)
     if problems:
         raise CheckpointError(f"{path}: weights do not fit the model: {'; '.join(problems)}")
-    model.load_state_dict(state)
+    model.load_state_dict({**wanted, **state})
 
 
 def write_weights(path: str | Path, state: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
@@ -67,15 +69,9 @@ def write_weights(path: str | Path, state: Mapping[str, Tensor], metadata: Mappi
     path = Path(path)
     tensors = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in state.items()}
     data = save(tensors, metadata=dict(metadata))
-    scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with scratch.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(scratch, path)
+        write_atomically(path, lambda temporary: temporary.write_bytes(data))
     except OSError as error:
-        scratch.unlink(missing_ok=True)
         raise CheckpointError(f"{path}: cannot write weights: {error.strerror}") from error
 
 
@@ -189,14 +185,14 @@ def _differences(wanted: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> l
         if name in state and tensor.shape != state[name].shape
     ]
     found = {
-        "missing": [name for name in wanted if name not in state],
+        "missing": [name for name in wanted if name not in state and not name.endswith(OPTIONAL)],
         "unexpected": [name for name in state if name not in wanted],
         "of another shape": shapes,
     }
     return [f"{len(names)} {what} ({_first(names)})" for what, names in found.items() if names]
 
 
-def _first(names: Iterable[str], count: int = 3) -> str:
+def _first(names: Iterable[str], count: int = 8) -> str:
     names = list(names)
     return ", ".join(names[:count]) + (", ..." if len(names) > count else "")
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from torch import Tensor
 
@@ -21,13 +22,19 @@ class Adversarial:
     The attack sees the model in eval mode (running statistics of BatchNorm), the loss is taken in train mode.
 
     Args:
-        attack: finds :math:`z`; with PGD leave `until_lost` off, since the highest loss is wanted.
+        attack: finds :math:`z`. Its field `until_lost`, if it has one, is switched off: training wants the highest
+            loss, also of examples that are already wrong.
 
     Reference:
         Madry et al., Towards Deep Learning Models Resistant to Adversarial Attacks, ICLR 2018, arXiv:1706.06083.
     """
 
     attack: Attack = field(default_factory=lambda: PGD(threat=Linf(8 / 255), steps=10, until_lost=False))
+
+    def __post_init__(self) -> None:
+        if getattr(self.attack, "until_lost", False):
+            change: Any = replace
+            object.__setattr__(self, "attack", change(self.attack, until_lost=False))
 
     def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
         """Terms of a batch."""

@@ -84,6 +84,7 @@ class Stability:
         if features is None or head is None:
             raise ModelError(f"stability needs a model with features(x) and head, got {type(model).__name__}")
         quiet = features(x)
-        clean = cross_entropy(head(quiet), y).mean()
+        kind = getattr(head, "weight", quiet).dtype  # Fabric returns features in float32, whatever the precision
+        clean = cross_entropy(head(quiet.to(kind)), y).mean()
         apart = norm(quiet - features(GaussianNoise(self.sigma)(x, rng=rng))).mean()
         return Terms(clean + self.weight * apart, {"clean": clean, "stability": apart})

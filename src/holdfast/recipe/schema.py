@@ -184,6 +184,8 @@ class Recipe:
             raise ValueError(f"name: letters, digits and . = + - _ with / between parts expected, got {self.name!r}")
         if self.train.selection.metric == "robust_accuracy" and not self.data.validation:
             raise ValueError("selection by robust_accuracy needs data.validation > 0")
+        if self.train.selection.patience is not None and not self.data.validation:
+            raise ValueError("selection.patience needs data.validation > 0")
         if not self.checks:
             raise ValueError("checks: at least one expected")
 

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from holdfast.rng import Streams
-from holdfast.threat.shape import checked_eps, per_example, room
+from holdfast.threat.ball import towards_zero
+from holdfast.threat.shape import checked_eps, per_example, radii, room
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,11 @@ class L1:
 
     def project(self, z: Tensor, x: Tensor) -> Tensor:
         """The nearest point of the ball, then clipped to the box; points inside come back unchanged."""
-        return self._shrunk(z, x, torch.full_like(x, torch.inf))
+        return self.project_within(z, x, self.eps)
+
+    def project_within(self, z: Tensor, x: Tensor, radius: float | Tensor) -> Tensor:
+        """As `project`, with another radius, one for all or (N,)."""
+        return _shrunk(z, x, torch.full_like(x, torch.inf), radius)
 
     def project_exact(self, z: Tensor, x: Tensor) -> Tensor:
         r"""The point of ball and box nearest to `z`.
@@ -38,29 +43,40 @@ class L1:
             Croce, Hein, Mind the Box: l1-APGD for Sparse Adversarial Attacks on Image Classifiers, ICML 2021,
             arXiv:2103.01208, proposition 2.1.
         """
-        return self._shrunk(z, x, room(x, z - x))
-
-    def _shrunk(self, z: Tensor, x: Tensor, limit: Tensor) -> Tensor:
-        step = z - x
-        size = step.abs()
-        inside = torch.minimum(size, limit).flatten(1).sum(1) <= self.eps
-        threshold = per_example(_threshold(size.flatten(1), limit.flatten(1), self.eps), size)
-        shrunk = x + torch.minimum((size - threshold).clamp(min=0), limit) * step.sign()
-        return torch.where(per_example(inside, z), z, shrunk).clamp(0, 1)
+        return _shrunk(z, x, room(x, z - x), self.eps)
 
     def sample(self, x: Tensor, rng: Streams) -> Tensor:
         """Uniform in the ball (exponential spacings with random signs), then clipped to the box."""
+        return self.sample_within(x, rng, self.eps)
+
+    def sample_within(self, x: Tensor, rng: Streams, radius: float | Tensor) -> Tensor:
+        """As `sample`, with another radius, one for all or (N,)."""
         uniform = rng.uniform(x.new_empty(len(x), x[0].numel() + 1))
         spacing = -torch.log1p(-uniform)
         share = spacing[:, :-1] / spacing.sum(1, keepdim=True)
         sign = rng.integers(2, (x[0].numel(),), x.device).mul_(2).sub_(1)
-        return (x + self.eps * (share * sign).view_as(x)).clamp_(0, 1)
+        return (x + radii(radius, x) * (share * sign).view_as(x)).clamp_(0, 1)
 
     def steepest(self, grad: Tensor, z: Tensor) -> Tensor:
         """One step in the coordinate of largest slope among those that the box still lets move."""
         flat = torch.where(room(z, grad) > 0, grad, torch.zeros_like(grad)).flatten(1)
         best = flat.abs().argmax(1, keepdim=True)
         return torch.zeros_like(flat).scatter_(1, best, flat.gather(1, best).sign()).view_as(grad)
+
+    def ascent(self, grad: Tensor, z: Tensor) -> Tensor:
+        """Equal steps in the 1 % of the coordinates with the largest slopes among those that the box still lets move.
+
+        One coordinate at a time, the steepest direction, needs far more steps (on a network for MNIST, eps 12 and 50
+        steps left 44 % of 100 images standing instead of 10 %).
+
+        Reference:
+            Tramer, Boneh, Adversarial Training and Robustness for Multiple Perturbations, NeurIPS 2019,
+            arXiv:1904.13000, section 3 (sparse l1 descent).
+        """
+        flat = torch.where(room(z, grad) > 0, grad, torch.zeros_like(grad)).flatten(1)
+        count = max(1, round(0.01 * flat.shape[1]))
+        largest = flat.abs().topk(count, dim=1).indices
+        return torch.zeros_like(flat).scatter_(1, largest, flat.gather(1, largest).sign() / count).view_as(grad)
 
     def extreme(self, grad: Tensor, x: Tensor) -> Tensor:
         """Coordinates in the order of their slope, each as far as the box allows, until the budget is spent."""
@@ -78,8 +94,28 @@ class L1:
         """Largest absolute value per example."""
         return grad.abs().flatten(1).amax(1)
 
+    def to_hyperplane(self, x: Tensor, normal: Tensor, value: Tensor) -> Tensor:
+        """Coordinates in the order of their slope, each as far as the box allows, until the function is zero."""
+        direction, far = towards_zero(normal, value)
+        slope, order = direction.abs().sort(dim=1, descending=True)
+        limit = room(x.flatten(1), direction).gather(1, order)
+        gain = slope * limit
+        left = far[:, None] - (gain.cumsum(1) - gain)
+        move = torch.minimum(limit, left.clamp(min=0) / slope.where(slope > 0, torch.inf))
+        move = move * direction.gather(1, order).sign()
+        return (x + torch.zeros_like(move).scatter(1, order, move).view_as(x)).clamp_(0, 1)
 
-def _threshold(size: Tensor, limit: Tensor, eps: float) -> Tensor:
+
+def _shrunk(z: Tensor, x: Tensor, limit: Tensor, radius: float | Tensor) -> Tensor:
+    step = z - x
+    size, rows = step.abs(), radii(radius, step.flatten(1))
+    inside = torch.minimum(size, limit).flatten(1).sum(1, keepdim=True) <= rows
+    threshold = per_example(_threshold(size.flatten(1), limit.flatten(1), rows), size)
+    shrunk = x + torch.minimum((size - threshold).clamp(min=0), limit) * step.sign()
+    return torch.where(per_example(inside, z), z, shrunk).clamp(0, 1)
+
+
+def _threshold(size: Tensor, limit: Tensor, eps: float | Tensor) -> Tensor:
     r""":math:`\lambda` with :math:`\sum_i \min(\max(a_i - \lambda, 0), s_i) = \epsilon`, (N,), exact by one sort.
 
     Going down from large :math:`\lambda` the sum grows with slope 1 per coordinate between :math:`a_i` (it starts to

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from holdfast.rng import Streams
-from holdfast.threat.shape import checked_eps, per_example, room
+from holdfast.threat.ball import level, towards_zero
+from holdfast.threat.shape import checked_eps, per_example, radii, room
 
 
 @dataclass(frozen=True)
@@ -26,10 +27,14 @@ class L2:
 
     def project(self, z: Tensor, x: Tensor) -> Tensor:
         """Shorten what is too long, then clip to the box; points inside come back unchanged."""
+        return self.project_within(z, x, self.eps)
+
+    def project_within(self, z: Tensor, x: Tensor, radius: float | Tensor) -> Tensor:
+        """As `project`, with another radius, one for all or (N,)."""
         step = z - x
-        length = norm(step.flatten(1))
-        shrunk = x + step * per_example(self.eps / length.clamp(min=self.eps), step)
-        return torch.where(per_example(length > self.eps, z), shrunk, z).clamp(0, 1)
+        length, radius = per_example(norm(step.flatten(1)), step), radii(radius, step)
+        shrunk = x + step * (radius / length.clamp(min=radius))
+        return torch.where(length > radius, shrunk, z).clamp(0, 1)
 
     def project_exact(self, z: Tensor, x: Tensor) -> Tensor:
         r"""The point of ball and box nearest to `z`.
@@ -43,13 +48,21 @@ class L2:
 
     def sample(self, x: Tensor, rng: Streams) -> Tensor:
         r"""Uniform in the ball: normal direction, radius :math:`\epsilon\,u^{1/d}`; then clipped to the box."""
+        return self.sample_within(x, rng, self.eps)
+
+    def sample_within(self, x: Tensor, rng: Streams, radius: float | Tensor) -> Tensor:
+        """As `sample`, with another radius, one for all or (N,)."""
         direction = rng.normal(x)
-        radius = self.eps * rng.uniform(x.new_empty(len(x))) ** (1 / x[0].numel())
-        return (x + per_example(radius, x) * self.steepest(direction, x)).clamp_(0, 1)
+        length = radius * rng.uniform(x.new_empty(len(x))) ** (1 / x[0].numel())
+        return (x + per_example(length, x) * self.steepest(direction, x)).clamp_(0, 1)
 
     def steepest(self, grad: Tensor, z: Tensor) -> Tensor:
         """The gradient at unit length; zero where it is zero."""
         return grad / per_example(_nonzero(self.dual(grad)), grad)
+
+    def ascent(self, grad: Tensor, z: Tensor) -> Tensor:
+        """The steepest direction."""
+        return self.steepest(grad, z)
 
     def extreme(self, grad: Tensor, x: Tensor) -> Tensor:
         """Along the gradient, lengthened where the box stops a coordinate: the maximiser is `clip(x + t grad)`."""
@@ -64,6 +77,14 @@ class L2:
         flat = grad.flatten(1)
         largest = _nonzero(flat.abs().amax(1))
         return largest * norm(flat / largest[:, None])
+
+    def to_hyperplane(self, x: Tensor, normal: Tensor, value: Tensor) -> Tensor:
+        """Along the normal, lengthened where the box stops a coordinate: the nearest point is `clip(x + t w)`."""
+        direction, far = towards_zero(normal, value)
+        size = direction.abs()
+        limit = (room(x.flatten(1), direction) / size).masked_fill(size == 0, torch.inf)
+        step = direction * level(size.square(), limit, far)[:, None]
+        return (x + step.view_as(x)).clamp_(0, 1)
 
 
 def rescale_into_box(x: Tensor, direction: Tensor, radius: Tensor) -> Tensor:
@@ -95,12 +116,15 @@ def _box_scale(x: Tensor, direction: Tensor, radius: Tensor) -> Tensor:
     finite = knots.isfinite()
     knots = knots.where(finite, knots.masked_fill(~finite, 0).amax(1, keepdim=True))
     remaining = slope.flip(1).cumsum(1).flip(1)
-    length = (remaining * knots.diff(dim=1, prepend=torch.zeros_like(knots[:, :1]))).cumsum(1)
+    zero = torch.zeros_like(knots[:, :1])
+    length = (remaining * knots.diff(dim=1, prepend=zero)).cumsum(1)
     wanted = radius.to(torch.float64).square()[:, None]
     first = (length < wanted).sum(1, keepdim=True).clamp(max=knots.shape[1] - 1)
-    overshoot = (length.gather(1, first) - wanted).clamp(min=0)
-    squared = knots.gather(1, first) - overshoot / remaining.gather(1, first).clamp(min=1e-300)
-    return squared.clamp(min=0).sqrt().squeeze(1).to(x.dtype)
+    # From the knot before, not back from the one behind it: tiny radii would be lost to cancellation.
+    before = torch.cat((zero, knots), dim=1).gather(1, first)
+    lacking = (wanted - torch.cat((zero, length), dim=1).gather(1, first)).clamp(min=0)
+    squared = before + lacking / remaining.gather(1, first).clamp(min=1e-300)
+    return torch.minimum(squared, knots.gather(1, first)).sqrt().squeeze(1).to(x.dtype)
 
 
 def norm(rows: Tensor) -> Tensor:

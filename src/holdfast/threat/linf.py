@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from holdfast.rng import Streams
-from holdfast.threat.shape import checked_eps
+from holdfast.threat.ball import level, towards_zero
+from holdfast.threat.shape import checked_eps, radii, room
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,12 @@ class Linf:
 
     def project(self, z: Tensor, x: Tensor) -> Tensor:
         """Clip to the ball and the box; this is the nearest point of their intersection."""
-        return torch.minimum(torch.maximum(z, x - self.eps), x + self.eps).clamp_(0, 1)
+        return self.project_within(z, x, self.eps)
+
+    def project_within(self, z: Tensor, x: Tensor, radius: float | Tensor) -> Tensor:
+        """As `project`, with another radius, one for all or (N,)."""
+        radius = radii(radius, x)
+        return torch.minimum(torch.maximum(z, x - radius), x + radius).clamp_(0, 1)
 
     def project_exact(self, z: Tensor, x: Tensor) -> Tensor:
         """The same as `project`: in this norm the two coincide."""
@@ -34,14 +40,22 @@ class Linf:
 
     def sample(self, x: Tensor, rng: Streams) -> Tensor:
         """Uniform in the cube, then clipped to the box."""
-        return rng.uniform(x).mul_(2).sub_(1).mul_(self.eps).add_(x).clamp_(0, 1)
+        return self.sample_within(x, rng, self.eps)
+
+    def sample_within(self, x: Tensor, rng: Streams, radius: float | Tensor) -> Tensor:
+        """As `sample`, with another radius, one for all or (N,)."""
+        return rng.uniform(x).mul_(2).sub_(1).mul_(radii(radius, x)).add_(x).clamp_(0, 1)
 
     def steepest(self, grad: Tensor, z: Tensor) -> Tensor:
         """Sign of the gradient."""
         return grad.sign()
 
+    def ascent(self, grad: Tensor, z: Tensor) -> Tensor:
+        """The steepest direction."""
+        return self.steepest(grad, z)
+
     def extreme(self, grad: Tensor, x: Tensor) -> Tensor:
-        """A full step against every coordinate, clipped to the box."""
+        """A full step in the direction of every sign, clipped to the box."""
         return (x + self.eps * grad.sign()).clamp_(0, 1)
 
     def distance(self, z: Tensor, x: Tensor) -> Tensor:
@@ -51,3 +65,10 @@ class Linf:
     def dual(self, grad: Tensor) -> Tensor:
         """Sum of absolute values per example."""
         return grad.abs().flatten(1).sum(1)
+
+    def to_hyperplane(self, x: Tensor, normal: Tensor, value: Tensor) -> Tensor:
+        """Every coordinate goes the same way, or as far as the box allows."""
+        direction, far = towards_zero(normal, value)
+        limit = room(x.flatten(1), direction)
+        step = torch.minimum(limit, level(direction.abs(), limit, far)[:, None])
+        return (x + (step * direction.sign()).view_as(x)).clamp_(0, 1)

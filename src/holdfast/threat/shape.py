@@ -12,6 +12,11 @@ def per_example(values: Tensor, like: Tensor) -> Tensor:
     return values.view(-1, *[1] * (like.dim() - 1))
 
 
+def radii(radius: float | Tensor, like: Tensor) -> float | Tensor:
+    """One radius for all as it is, one per example (N,) as (N, 1, ..., 1)."""
+    return per_example(radius, like) if isinstance(radius, Tensor) else radius
+
+
 def room(x: Tensor, direction: Tensor) -> Tensor:
     """How far each coordinate of `x` can move in `direction` before it leaves [0, 1]."""
     return (1 - x).where(direction >= 0, x)

@@ -117,6 +117,7 @@ class _Loop:
         self.batches = _batches(len(self.data), train.batch_size)
         self.step, self.finished, self.seconds = 0, 0, 0.0
         self.sums: dict[str, float] = {}
+        self._shuffled: tuple[int, Tensor] | None = None
         self._resume()
 
     @property
@@ -139,8 +140,7 @@ class _Loop:
         epoch, batch = divmod(self.step, self.per_epoch)
         if batch == 0:
             self.sums, self.seconds = {}, 0.0
-        order = permutation(len(self.data), seed, f"order of epoch {epoch}")
-        rows = order[self.batches[batch]][self.fabric.global_rank :: self.fabric.world_size]
+        rows = self._order(epoch)[self.batches[batch]][self.fabric.global_rank :: self.fabric.world_size]
         x, y = self.data.batch(rows)
         index = self.data.index[rows]
         for place, augment in enumerate(self.recipe.data.augment):
@@ -156,7 +156,7 @@ class _Loop:
         if not math.isfinite(loss):
             raise TrainingError(
                 f"step {self.step + 1} (epoch {epoch + 1}): expected a finite loss, got {loss}; "
-                f"batch of examples {_some(index)}; the last good weights are in {self.run.path}"
+                f"batch of examples {_some(index)}; {self._kept()}"
             )
         self.optimizer.zero_grad()
         self.fabric.backward(terms.total)
@@ -171,6 +171,17 @@ class _Loop:
         self.sums["examples"] = self.sums.get("examples", 0.0) + len(rows)
         self.seconds += time.monotonic() - started
         return Step(self.step, self.recipe.train.epochs * self.per_epoch, epoch + 1, loss)
+
+    def _order(self, epoch: int) -> Tensor:
+        """The order of an epoch, made once."""
+        if self._shuffled is None or self._shuffled[0] != epoch:
+            order = permutation(len(self.data), self.recipe.seed, f"order of epoch {epoch}")
+            self._shuffled = (epoch, order)
+        return self._shuffled[1]
+
+    def _kept(self) -> str:
+        kept = self.run.weights("last").exists()
+        return f"the last good weights are in {self.run.path}" if kept else "no weights were saved before"
 
     def finish_epoch(self) -> Epoch:
         """Judge, write metrics and weights, and last the state that makes them count."""

@@ -52,8 +52,9 @@ class Judge:
             return Verdict(None, False)
         scores = validation_scores(model, self._split, self._selection.attack, self._seed)
         value = scores[self._selection.metric] * (-1 if self._selection.metric == "loss" else 1)
-        best = value > self._best
-        self._best, self._stale = (value, 0) if best else (self._best, self._stale + 1)
+        best = value >= self._best  # of equal ones the later, which has learnt longer
+        self._stale = 0 if value > self._best else self._stale + 1
+        self._best = max(value, self._best)
         return Verdict(scores, best)
 
     def state(self) -> dict[str, Any]:

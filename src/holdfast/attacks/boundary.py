@@ -1,0 +1,100 @@
+"""The Boundary attack: a random walk along the decision boundary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from holdfast.attacks.decision import bisect, noise_start, reached
+from holdfast.attacks.minimal import Rows, ball, positive, within_eps
+from holdfast.rng import Streams
+from holdfast.threat import L2
+from holdfast.threat.l2 import norm
+from holdfast.threat.shape import per_example
+from holdfast.types import Classifier, Threat
+
+RATE = 0.1
+"""How fast step sizes follow the answers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Boundary:
+    r"""Random steps along the sphere around `x`, each followed by a step inwards, kept while they are successes.
+
+    .. math::
+        s_t = x + r_t \frac{z_t + \eta_t - x}{\|z_t + \eta_t - x\|}, \qquad
+        z_{t+1} = s_t + \epsilon_t\,(x - s_t) \ \text{if a success, else } z_t
+
+    with :math:`r_t = \|z_t - x\|` and :math:`\eta_t` normal, orthogonal to :math:`z_t - x` and of length
+    :math:`\delta_t r_t`. :math:`\delta_t` is held where half of the :math:`s_t` are successes and :math:`\epsilon_t`
+    where a quarter of the steps inwards are. It looks at predicted classes alone. A minimum-norm attack: the last point
+    is the nearest, and `x` is returned where none is within eps.
+
+    Args:
+        threat: l2; its eps is the largest distance of interest.
+        steps: proposals; one query each, and another where the first is a success.
+        spherical_step: the first :math:`\delta`.
+        source_step: the first :math:`\epsilon`.
+        starts: noise images to try before giving up.
+
+    Reference:
+        Brendel, Rauber, Bethge, Decision-Based Adversarial Attacks, ICLR 2018, arXiv:1712.04248, section 2. Differs:
+        step sizes follow every answer a little instead of many answers at once; the noise start goes to the boundary by
+        bisection first.
+    """
+
+    threat: Threat
+    steps: int = 5000
+    spherical_step: float = 0.1
+    source_step: float = 0.1
+    starts: int = 100
+
+    def __post_init__(self) -> None:
+        ball("boundary", self.threat, (L2,))
+        positive("boundary", steps=self.steps, starts=self.starts)
+        positive("boundary", spherical_step=self.spherical_step, source_step=self.source_step)
+
+    def __call__(
+        self, model: Classifier, x: Tensor, y: Tensor, *, target: Tensor | None = None, rng: Streams | None = None
+    ) -> Tensor:
+        """The nearest success within eps for each example, or `x`."""
+        return within_eps(self._search, self.threat, model, x, y, target, rng)
+
+    def _search(self, rows: Rows) -> Tensor:
+        found = rows.x.clone()
+        start, some = noise_start(rows, self.starts)
+        if some.any():
+            rows = rows[some]
+            found[some] = self._walk(rows, bisect(ball("boundary", self.threat), rows, start[some], halvings=10))
+        return found
+
+    def _walk(self, rows: Rows, z: Tensor) -> Tensor:
+        x, rng = rows.x, rows.rng.split("walk")
+        along, inwards = (z.new_full((len(z),), size) for size in (self.spherical_step, self.source_step))
+        for _ in range(self.steps):
+            sphere = on_the_sphere(x, z, rng.normal(z), along)
+            there = reached(rows, sphere)
+            nearer = torch.lerp(sphere, x, per_example(inwards, x))
+            kept = there.clone()
+            kept[there] = reached(rows[there], nearer[there])
+            along = _follow(along, there, 0.5)
+            inwards = torch.where(there, _follow(inwards, kept, 0.25), inwards)
+            z = torch.where(per_example(kept, z), nearer, z)
+        return z
+
+
+def on_the_sphere(x: Tensor, z: Tensor, noise: Tensor, size: Tensor) -> Tensor:
+    """From `z` sideways by `size` times its distance from `x`, back to that distance, then into the box."""
+    step = (z - x).flatten(1)
+    radius = norm(step)[:, None]
+    sideways = noise.flatten(1)
+    sideways = sideways - step * ((sideways * step).sum(1, keepdim=True) / radius.square())
+    moved = step + sideways * (size[:, None] * radius / norm(sideways)[:, None].clamp(min=1e-12))
+    return (x + (moved * (radius / norm(moved)[:, None])).view_as(x)).clamp_(0, 1)
+
+
+def _follow(size: Tensor, yes: Tensor, wanted: float) -> Tensor:
+    """A step size that grows with successes and shrinks with failures, still where the wanted share succeeds."""
+    return (size * torch.exp(RATE * (yes.to(size.dtype) - wanted))).clamp(max=1)

@@ -1,0 +1,69 @@
+"""What minimum-norm attacks ask of a norm, and the equation that their geometry comes down to."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from holdfast.rng import Streams
+from holdfast.types import Threat
+
+
+@runtime_checkable
+class Ball(Threat, Protocol):
+    """A threat whose radius may differ from example to example and that knows its nearest point of a hyperplane."""
+
+    def project_within(self, z: Tensor, x: Tensor, radius: float | Tensor) -> Tensor:
+        """As `project`, with another radius, one for all or (N,)."""
+        ...
+
+    def sample_within(self, x: Tensor, rng: Streams, radius: float | Tensor) -> Tensor:
+        """As `sample`, with another radius, one for all or (N,)."""
+        ...
+
+    def to_hyperplane(self, x: Tensor, normal: Tensor, value: Tensor) -> Tensor:
+        r"""The point of the box nearest to `x` where a linear function is zero.
+
+        .. math:: \arg\min_{z \in [0, 1]^d} \|z - x\| \quad\text{with}\quad v + \langle w, z - x\rangle = 0
+
+        Where the box holds no such point, the one where the function is nearest to zero.
+
+        Args:
+            x: points in [0, 1], (N, ...).
+            normal: :math:`w`, like `x`.
+            value: :math:`v`, what the function is at `x`, (N,).
+        """
+        ...
+
+
+def level(slope: Tensor, limit: Tensor, wanted: Tensor) -> Tensor:
+    r"""The :math:`t \ge 0` with :math:`\sum_i a_i \min(t, l_i) = v`, (N,); the largest limit that matters if none.
+
+    The sum is concave and piecewise linear in :math:`t`, so Newton's steps from 0 never pass the root and end on it
+    after finitely many of them: each moves to another piece. A handful is enough, where a sort would cost more than all
+    of them.
+
+    Args:
+        slope: :math:`a \ge 0`, (N, D).
+        limit: :math:`l \ge 0`, (N, D).
+        wanted: :math:`v \ge 0`, (N,).
+    """
+    t = torch.zeros_like(wanted)
+    for _ in range(slope.shape[1] + 1):
+        reached = torch.minimum(limit, t[:, None]).mul_(slope).sum(1)
+        rate = (limit > t[:, None]).to(slope.dtype).mul_(slope).sum(1)
+        step = torch.where(rate > 0, (wanted - reached) / rate, 0).clamp_(min=0)
+        t = t + step
+        if bool((step <= 4 * torch.finfo(t.dtype).eps * t).all()):
+            break
+    return t
+
+
+def towards_zero(normal: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    """The direction (N, D) in which a linear function goes to zero, its largest entry 1, and how far it has to go."""
+    flat = normal.flatten(1)
+    largest = flat.abs().amax(1)
+    largest = largest.where(largest > 0, torch.ones_like(largest))
+    return flat / largest[:, None] * -value.sign()[:, None], value.abs() / largest

@@ -1,0 +1,143 @@
+import pytest
+import torch
+from torch import nn
+
+from holdfast.attacks import FGSM, PGD, Square
+from holdfast.gradients import input_gradient
+from holdfast.losses import LOSSES, margin
+from holdfast.queries import Counted, narrow
+from holdfast.threat import Linf
+from holdfast.wrappers import BPDA, ExpectedOverRandomness
+from tests.zoo import Masked, images, labels, linear, smooth
+
+
+class Noisy(nn.Module):
+    """A stochastic defence: normal noise on its input, from the global generator."""
+
+    def __init__(self, model, sigma):
+        super().__init__()
+        self.model, self.sigma = model, sigma
+
+    def forward(self, x):
+        return self.model(x + self.sigma * torch.randn_like(x))
+
+
+class Cycle:
+    """A model whose answers go round a list of factors, so that means are known."""
+
+    def __init__(self, model, factors):
+        self.model, self.factors, self.asked = model, factors, 0
+
+    def __call__(self, x):
+        self.asked += 1
+        return self.model(x) * self.factors[(self.asked - 1) % len(self.factors)]
+
+
+def test_the_expectation_is_the_mean_of_the_logits():
+    model, x = linear(3), images(5)
+    torch.testing.assert_close(ExpectedOverRandomness(Cycle(model, [1, 2, 6]), 3)(x), 3 * model(x))
+
+
+def test_the_gradient_is_the_mean_gradient_of_the_draws():
+    model, x, y = smooth(), images(5), labels(5, 5)
+    _, grad, _ = input_gradient(margin, ExpectedOverRandomness(Cycle(model, [0.5, 1.5, 4.0]), 3), x, y)
+    torch.testing.assert_close(grad, 2 * input_gradient(margin, model, x, y)[1])
+
+
+def test_more_draws_estimate_the_gradient_better():
+    model, x = smooth(), images(20)
+    y = model(x).argmax(1)
+
+    def error(draws):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            noisy = Noisy(model, 0.5)
+            _, first, _ = input_gradient(margin, ExpectedOverRandomness(noisy, draws), x, y)
+            _, second, _ = input_gradient(margin, ExpectedOverRandomness(noisy, draws), x, y)
+        return float((first - second).norm())
+
+    assert error(64) < 0.35 * error(1)  # one over eight, with room
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_mean_logits_and_mean_log_probabilities_have_the_same_loss(name):
+    outputs = torch.stack([linear(5, seed=seed)(images(7)) for seed in range(4)])
+    y, loss = labels(7, 5), LOSSES[name]
+    torch.testing.assert_close(loss(outputs.mean(0), y), loss(outputs.log_softmax(2).mean(0), y))
+
+
+def test_no_draws_are_refused():
+    with pytest.raises(ValueError, match="draws must be at least 1"):
+        ExpectedOverRandomness(linear(3), 0)
+
+
+def test_wrappers_pass_attributes_and_narrow_on():
+    model, x = linear(3), images(4)
+    for wrap in (lambda f: ExpectedOverRandomness(f, 3), lambda f: BPDA(f, torch.round)):
+        counts = torch.zeros(4, dtype=torch.int64)
+        wrapped = wrap(Counted(model, counts))
+        assert torch.equal(wrapped.weight, model.weight)
+        assert wrapped.counts is counts
+        keep = torch.tensor([True, False, False, True])
+        part = narrow(wrapped, keep)
+        assert type(part) is type(wrapped)
+        torch.testing.assert_close(part(x[keep]), wrapped(x)[keep])
+    assert counts.tolist() == [2, 1, 1, 2]
+
+
+def test_counting_outside_counts_questions_and_inside_counts_draws():
+    model, x = linear(3), images(4)
+    y = model(x).argmax(1)
+    attack = PGD(threat=Linf(1e-4), steps=3, random_start=False)
+    outside, inside = torch.zeros(4, dtype=torch.int64), torch.zeros(4, dtype=torch.int64)
+    attack(Counted(ExpectedOverRandomness(Counted(model, inside), 5), outside), x, y)
+    assert outside.tolist() == [4] * 4
+    assert inside.tolist() == [20] * 4
+
+
+def test_bpda_answers_exactly_as_the_defended_model():
+    model, x = linear(4), images(50)
+
+    def quantise(z):
+        return (z * 3).round() / 3
+
+    expected = model(quantise(x))
+    assert torch.equal(BPDA(model, quantise)(x), expected)
+    assert torch.equal(BPDA(model, quantise)(x.clone().requires_grad_()), expected)
+
+
+def test_bpda_has_the_gradient_of_the_stand_in_at_the_point_that_the_model_sees():
+    model, x, y = smooth(), images(6), labels(6, 5)
+
+    def quantise(z):
+        return (z * 3).round() / 3
+
+    _, straight, _ = input_gradient(margin, BPDA(model, quantise), x, y)
+    _, inner, _ = input_gradient(margin, model, quantise(x), y)
+    torch.testing.assert_close(straight, inner)
+    _, curved, _ = input_gradient(margin, BPDA(model, quantise, lambda z: z**2), x, y)
+    torch.testing.assert_close(curved, inner * 2 * x)
+
+
+def test_bpda_breaks_a_masked_model_that_gradients_alone_do_not():
+    inner, x = linear(3), images(20)
+    model = Masked(inner, levels=20)
+    y = model(x).argmax(1)
+    attack = FGSM(threat=Linf(0.5))
+    assert torch.equal(attack(model, x, y), x)
+    seen_through = BPDA(inner, lambda z: (z * 20).round() / 20)
+    z = attack(seen_through, x, y)
+    assert bool((model(z).argmax(1) != y).all())
+
+
+def test_bpda_does_not_ask_its_stand_in_without_a_gradient():
+    def never(z):
+        raise AssertionError("asked")
+
+    model, x = linear(3), images(4)
+    Square(threat=Linf(0.1), queries=3)(BPDA(model, torch.round, never), x, labels(4, 3))
+
+
+def test_a_stand_in_of_another_shape_is_refused():
+    with pytest.raises(ValueError, match="stand_in gives shape"):
+        input_gradient(margin, BPDA(linear(3), torch.round, lambda z: z[:, :, :2]), images(2), labels(2, 3))
