@@ -116,17 +116,20 @@ def test_is_as_near_as_foolbox_on_the_digits():
         warnings.simplefilter("ignore")
         foolbox = pytest.importorskip("foolbox")
         model, (x, y) = digits_mlp(), digits()
-        right = (model(x).argmax(1) == y).nonzero()[:10, 0]
+        right = (model(x).argmax(1) == y).nonzero()[100:130, 0]
         x, y = x[right], y[right]
-        z, queries = counted(Boundary(threat=L2(10.0), steps=500), model, x, y)
+        z, queries = counted(Boundary(threat=L2(10.0), steps=2500), model, x, y)
         assert bool((model(z).argmax(1) != y).all())
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            attack = foolbox.attacks.BoundaryAttack(steps=max(queries))
+            # as many queries, of which it spends a tenth on its statistics, and first steps as large as ours
+            attack = foolbox.attacks.BoundaryAttack(steps=max(queries), spherical_step=0.1, source_step=0.1)
             subject = foolbox.PyTorchModel(model, bounds=(0, 1), device="cpu")
             _, other, _ = attack(subject, x, y, epsilons=None)
     threat = L2(1.0)
-    assert float(threat.distance(z, x).median()) <= 1.05 * float(threat.distance(other, x).median())
+    # Measured, mean distance of 60 images and four seeds: ours 0.568 (6400 queries), foolbox with these first steps
+    # 0.587 and with its own 0.627 (7200 queries). If half of the steps along the sphere succeeded, ours would be 0.655.
+    assert float(threat.distance(z, x).mean()) <= 1.08 * float(threat.distance(other, x).mean())
 
 
 @pytest.mark.parametrize("threat", [L1(1.0), Linf(0.1)], ids=str)

@@ -212,7 +212,9 @@ def test_is_as_near_as_foolbox_on_the_digits(kind, threat):
             torch.manual_seed(0)
             attack = foolbox.attacks.HopSkipJumpAttack(steps=8, initial_gradient_eval_steps=50, constraint=kind)
             subject = foolbox.PyTorchModel(model, bounds=(0, 1), device="cpu")
-            _, other, _ = attack(subject, x, y, epsilons=None)
+            # one image at a time: it divides the gradient by its norm over the whole batch, and steps get too short
+            pairs = zip(x.split(1), y.split(1), strict=True)
+            other = torch.cat([attack(subject, image, label, epsilons=None)[1] for image, label in pairs])
     assert float(ours.median()) <= 1.1 * float(threat.distance(other, x).median())
 
 
