@@ -67,7 +67,7 @@ class L1:
         """Equal steps in the 1 % of the coordinates with the largest slopes among those that the box still lets move.
 
         One coordinate at a time, the steepest direction, needs far more steps (on a network for MNIST, eps 12 and 50
-        steps left 44 % of 100 images standing instead of 10 %).
+        steps left 45 % of 100 images standing instead of 10 %).
 
         Reference:
             Tramer, Boneh, Adversarial Training and Robustness for Multiple Perturbations, NeurIPS 2019,
