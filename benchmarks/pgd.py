@@ -6,26 +6,21 @@ networks are trained on enlarged digits first, which takes about a minute.
 
 from __future__ import annotations
 
-import os
 import statistics
 import time
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 
-import numpy as np
 import torch
 import torch.nn.functional as F
+from networks import subjects
 from torch import Tensor, nn
 
-from holdfast.attacks import FGSM, PGD
-from holdfast.data.digits import Digits
-from holdfast.models import MODELS, build, read_state
-from holdfast.rng import permutation
+from holdfast.attacks import PGD
 from holdfast.threat import Linf
 
 BATCH, STEPS, ROUNDS = 128, 40, 7
-LAYERS = {"conv1": "body.0.0", "conv2": "body.1.0", "linear1": "body.3.0", "linear2": "head"}
+STEP = 0.01
 
 
 def bare(model: nn.Module, x: Tensor, y: Tensor, eps: float, step: float) -> Tensor:
@@ -39,44 +34,6 @@ def bare(model: nn.Module, x: Tensor, y: Tensor, eps: float, step: float) -> Ten
     with torch.no_grad():
         model(z)
     return z
-
-
-def published(root: Path, name: str) -> nn.Module:
-    """A LeNet for MNIST: `standard` or `adversarial`."""
-    model = build(MODELS["lenet"], (1, 28, 28), 10)
-    state = model.state_dict()
-    for key, value in read_state(root / "weights" / f"mnist_lenet5_{name}.safetensors").items():
-        layer, _, kind = key.rpartition(".")
-        state[f"{LAYERS[layer]}.{kind}"] = value
-    model.load_state_dict(state)
-    return model.eval()
-
-
-def trained(x: Tensor, y: Tensor, eps: float) -> nn.Module:
-    """A LeNet trained on images given, against one-step attacks if `eps` is positive."""
-    model = build(MODELS["lenet"], (1, 28, 28), 10)
-    optimizer = torch.optim.Adam(model.parameters(), 1e-3)
-    for epoch in range(6):
-        for rows in permutation(len(x), epoch, "benchmark").split(64):
-            z = FGSM(threat=Linf(eps))(model, x[rows], y[rows]) if eps else x[rows]
-            optimizer.zero_grad()
-            F.cross_entropy(model(z), y[rows]).backward()
-            optimizer.step()
-    return model.eval()
-
-
-def subjects() -> tuple[str, nn.Module, nn.Module, Tensor, Tensor, float, float]:
-    """Their name, a robust and a standard network, images, labels, eps and step."""
-    given = os.environ.get("HOLDFAST_DATA")
-    if given is not None:
-        with np.load(Path(given) / "mnist.npz") as arrays:
-            x, y = (torch.from_numpy(arrays[name][:BATCH]) for name in ("x_test", "y_test"))
-        networks = [published(Path(given), name) for name in ("adversarial", "standard")]
-        return "lenet, MNIST", networks[0], networks[1], x[:, None].float() / 255, y.long(), 0.3, 0.01
-    data = Digits()()
-    (x, y), (x_test, y_test) = data.train.batch(slice(None)), data.test.batch(slice(BATCH))
-    x, x_test = (F.interpolate(images, size=28, mode="bilinear") for images in (x, x_test))
-    return "lenet, digits at 28x28", trained(x, y, 0.1), trained(x, y, 0.0), x_test, y_test, 0.1, 0.01
 
 
 def interleaved(works: dict[str, Callable[[], Tensor]]) -> tuple[dict[str, list[float]], dict[str, Tensor]]:
@@ -130,7 +87,7 @@ def peers(model: nn.Module, x: Tensor, y: Tensor, eps: float, step: float) -> di
 def main() -> None:
     """Measure and print."""
     torch.set_num_threads(1)
-    name, robust, standard, x, y, eps, step = subjects()
+    (name, robust, standard, x, y, eps), step = subjects(BATCH), STEP
     measuring = PGD(threat=Linf(eps), steps=STEPS, step_size=step, random_start=False)
     training = PGD(threat=Linf(eps), steps=STEPS, step_size=step, random_start=False, until_lost=False)
     print(f"torch {torch.__version__}, 1 thread, {name}, batch {BATCH}, PGD-{STEPS}, eps {eps}, step {step};")

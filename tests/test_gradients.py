@@ -3,7 +3,13 @@ import torch
 from torch import nn
 
 from holdfast.errors import ModelError
-from holdfast.gradients import hessian_vector, hessian_vector_difference, input_gradient, input_jacobian
+from holdfast.gradients import (
+    hessian_vector,
+    hessian_vector_difference,
+    input_gradient,
+    input_jacobian,
+    without_weights,
+)
 from holdfast.losses import cross_entropy, margin
 from tests.contracts.untouched import same_module, same_random_states, same_tensors
 from tests.zoo import half_space, images, labels, linear, normed, smooth
@@ -178,3 +184,41 @@ def test_difference_is_exact_for_a_quadratic():
     x, vector = images(3, (5,)), images(3, (5,), seed=1)
     product = hessian_vector_difference(lambda z, _: z[:, 0], quadratic, x, labels(3, 2), vector, step=0.5)
     torch.testing.assert_close(product, 2 * vector)
+
+
+def test_backward_through_a_model_without_weights_gives_the_input_its_gradient_and_the_weights_none():
+    model, x, y = normed(), images(5), labels(5, 3)
+    leaf = x.clone().requires_grad_()
+    with same_module(model), same_tensors(x):
+        nn.functional.cross_entropy(without_weights(model)(2 * leaf / 2), y, reduction="sum").backward()
+    torch.testing.assert_close(leaf.grad, input_gradient(cross_entropy, model, x, y)[1])
+
+
+def test_a_model_without_weights_can_be_differentiated_once_per_class():
+    model, leaf = smooth(), images(3).requires_grad_()
+    logits = without_weights(model)(leaf)
+    rows = [torch.autograd.grad(logits[:, k].sum(), leaf, retain_graph=True)[0] for k in range(5)]
+    torch.testing.assert_close(torch.stack(rows, 1), input_jacobian(lambda f: f, model, images(3))[1])
+
+
+def test_a_model_without_weights_keeps_no_graph_where_none_is_asked_for():
+    model, leaf = smooth(), images(3).requires_grad_()
+    assert not without_weights(model)(images(3)).requires_grad
+    with torch.no_grad():
+        assert not without_weights(model)(leaf).requires_grad
+
+    def spy(x):
+        assert not torch.is_grad_enabled()
+        return model(x)
+
+    assert torch.equal(without_weights(spy)(images(3)), model(images(3)).detach())
+
+
+def test_whoever_differentiates_a_model_without_a_gradient_or_with_a_nan_in_it_is_told():
+    leaf = images(3).requires_grad_()
+    with pytest.raises(ModelError, match="no gradient"):
+        without_weights(lambda x: x.detach().flatten(1))(leaf).sum().backward()
+    with pytest.raises(ModelError, match="gradient is NaN for 3 of 3"):
+        without_weights(lambda x: (0 * x).sqrt().flatten(1))(leaf).sum().backward()
+    with pytest.raises(ModelError, match="logits are NaN for 2 of 3"):
+        without_weights(lambda x: x.flatten(1) * torch.tensor([[1.0], [torch.nan], [torch.nan]]))(leaf)

@@ -18,6 +18,7 @@ ORDER = [
     "types",
     "statistics",
     "results",
+    "verdicts",
     "threat",
     "losses",
     "gradients",
@@ -42,6 +43,7 @@ ORDER = [
     "runs",
     "training",
     "evaluation",
+    "audit",
     "report",
     "cli",
 ]

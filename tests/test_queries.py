@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from holdfast.queries import Counted, Narrowable, narrow
+from holdfast.queries import Counted, Narrowable, Shared, narrow
 from tests.zoo import images, linear
 
 
@@ -72,3 +72,22 @@ def test_attributes_of_the_model_are_visible_through_the_count():
     model = linear(3)
     assert Counted(model, counts(1)).weight is model.weight
     assert torch.equal(Counted(model, counts(2)).features(images(2)), images(2).flatten(1))
+
+
+def test_rows_of_unknown_examples_are_shared_evenly_and_none_is_lost():
+    counted = Counted(linear(3), counts(5))
+    shared = Shared(counted.narrow(torch.tensor([0, 2, 3, 4])), 4)
+    asked = 0
+    for size in (4, 1, 3, 6, 0, 2, 9, 8, 5):
+        shared(images(size))
+        asked += size
+        given = counted.counts[[0, 2, 3, 4]]
+        assert int(given.sum()) == asked
+        assert int(given.max() - given.min()) <= 1
+    assert int(counted.counts[1]) == 0
+
+
+def test_the_answers_to_shared_questions_are_the_models_and_in_order():
+    model = linear(3)
+    for size in (0, 1, 2, 3, 4, 7):
+        torch.testing.assert_close(Shared(model, 3)(images(size)), model(images(size)))

@@ -16,6 +16,7 @@ from holdfast.results import (
     with_interval,
     worst_case,
     write_atomically,
+    yields,
 )
 from holdfast.statistics import mcnemar, wilson
 
@@ -41,6 +42,8 @@ def rows(correct, check="clean", run="a", weights="best", first=0, **columns):
         "queries": [2 * i for i in range(count)],
         "seconds": [0.25] * count,
         "seed": [0] * count,
+        "by": [None] * count,
+        "steps": [None] * count,
     }
     return pl.DataFrame({**values, **columns}, schema=SCHEMA)
 
@@ -238,3 +241,39 @@ def test_compared_pairs_examples_by_index_and_checks_by_name():
 def test_intervals_are_added_to_any_table_of_counts():
     table = with_interval(pl.DataFrame({"correct": [5], "examples": [10]}))
     assert table.select("accuracy", "low", "high").row(0) == (0.5, wilson(5, 10).low, wilson(5, 10).high)
+
+
+def step(name, broke=None, queries=None, seconds=None):
+    return {"step": name, "broke": broke, "queries": queries, "seconds": seconds}
+
+
+def composed():
+    """Four examples: fallen to the first component, to both (in a pilot), standing, and waiting for the second."""
+    steps = [
+        [step("a", True, 3, 0.5)],
+        [step("a", True, 3, 0.5), step("b", True, 10, 1.0)],
+        [step("a", False, 9, 1.0), step("b", False, 20, 2.0)],
+        [step("a", False, 9, 1.0), step("b")],
+    ]
+    return rows([False, False, True, True], check="both", steps=steps, by=["a", "a", None, None])
+
+
+def test_an_accuracy_says_how_many_examples_wait_for_a_component():
+    plain = rows([True, True, False, True], check="clean")
+    table = accuracies(pl.concat([plain, composed()]))
+    assert table.select("check", "correct", "unsettled").rows() == [("clean", 3, 0), ("both", 2, 1)]
+    assert worst_case(pl.concat([plain, composed()])).select("correct", "unsettled").rows() == [(1, 1)]
+    lost = rows([True, True, True, False], check="clean")  # whoever is lost elsewhere waits for nothing
+    assert worst_case(pl.concat([lost, composed()])).select("correct", "unsettled").rows() == [(1, 0)]
+
+
+def test_yields_by_hand():
+    table = yields(pl.concat([rows([True], check="clean"), composed()]))
+    columns = ["check", "step", "tried", "broke", "credited", "waiting", "queries", "seconds", "rate"]
+    assert table.select(columns).rows() == [
+        ("both", "a", 4, 2, 2, 0, 24, 3.0, 2 / 3),
+        ("both", "b", 2, 1, 0, 1, 30, 3.0, 1 / 3),
+    ]
+    assert yields(rows([True])).is_empty()
+    waiting = rows([True], steps=[[step("a")]])
+    assert yields(waiting)["rate"].to_list() == [None]

@@ -1,4 +1,5 @@
 import math
+import random
 
 import numpy as np
 import pytest
@@ -7,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from holdfast.rng import GAMMA, Streams, _mix, derive, permutation, streams
+from holdfast.rng import GAMMA, Streams, _mix, derive, global_generators, permutation, streams
+from tests.contracts.untouched import same_random_states
 
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
 
@@ -280,3 +282,30 @@ def test_numbers_stay_what_they_were():
     assert derive(0, "") == -7045630142176772655
     expected = [[2826505501984920245, 4913735471247861879], [3180795267968800810, 8679819027454922127]]
     assert Streams(0, "release", [0, 1]).bits(2).tolist() == expected
+
+
+def drawn(rng):
+    with global_generators(rng, torch.device("cpu")) as seed:
+        return seed, float(torch.rand(())), float(np.random.rand()), random.random()
+
+
+def test_global_generators_follow_the_stream_and_are_left_as_they_were():
+    with same_random_states():
+        first = drawn(Streams(0, "a", [7, 8]))
+        assert first == drawn(Streams(0, "a", [7, 8]))
+    torch.rand(1), np.random.rand(), random.random()
+    assert first == drawn(Streams(0, "a", [7]))
+    for other in (Streams(1, "a", [7]), Streams(0, "b", [7]), Streams(0, "a", [8])):
+        assert not set(first) & set(drawn(other))
+
+
+def test_global_generators_are_put_back_after_an_error_and_the_streams_do_not_move():
+    def fail():
+        with global_generators(rng, torch.device("cpu")):
+            torch.rand(1), np.random.rand(), random.random()
+            raise KeyError
+
+    rng = Streams(0, "a", 3)
+    with same_random_states(), pytest.raises(KeyError):
+        fail()
+    assert torch.equal(rng.bits(2), Streams(0, "a", 3).bits(2))

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from holdfast.attacks import PGD
 from holdfast.data.digits import Digits
 from holdfast.rng import Streams, permutation
 from holdfast.threat import L1, L2, Linf
@@ -103,6 +104,62 @@ class Masked(nn.Module):
         return self.model((x * self.levels).round() / self.levels)
 
 
+class Saturated(nn.Module):
+    """A classifier with a masked gradient: logits so large that the cross entropy is exactly zero and flat."""
+
+    def __init__(self, model, scale=1e3):
+        super().__init__()
+        self.model, self.scale = model, scale
+
+    def forward(self, x):
+        return self.scale * self.model(x)
+
+
+class Confident(nn.Module):
+    """A classifier that returns probabilities."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x):
+        return self.model(x).softmax(1)
+
+
+class Jittery(nn.Module):
+    """A stochastic classifier: noise on its input, from the global generator, in every mode."""
+
+    def __init__(self, model, noise=0.1):
+        super().__init__()
+        self.model, self.noise = model, noise
+
+    def forward(self, x):
+        return self.model(x + self.noise * torch.randn_like(x))
+
+
+class Forgetful(nn.Module):
+    """A classifier whose author forgot the flag of dropout, so that eval mode does not switch it off."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x):
+        return self.model(F.dropout(x, 0.2))
+
+
+class Social(nn.Module):
+    """A classifier whose forward pass puts its BatchNorm in train mode, so that answers depend on the whole batch."""
+
+    def __init__(self, model, channels=1):
+        super().__init__()
+        self.model, self.norm = model, nn.BatchNorm2d(channels, track_running_stats=False)
+
+    def forward(self, x):
+        self.norm.train()
+        return self.model((0.3 + 0.4 * self.norm(x)).clamp(0, 1))
+
+
 class Normed(nn.Module):
     """Convolution, BatchNorm, ReLU, dropout, dense: everything that depends on the mode."""
 
@@ -171,15 +228,19 @@ def _train_digits():
     return Digits()().train.batch(slice(None))
 
 
-def _fit(model, *, epochs, noise=0.0, lr=3e-3, batch=64):
+@torch.enable_grad()
+def _fit(model, *, epochs, noise=0.0, attack=None, lr=3e-3, batch=64):
     x, y = _train_digits()
     optimizer = torch.optim.Adam(model.parameters(), lr)
     model.train()
     for epoch in range(epochs):
         for rows in permutation(len(x), epoch, "zoo order").split(batch):
-            z = x[rows] + noise * Streams(epoch, "zoo noise", rows).normal(x[rows])
+            rng = Streams(epoch, "zoo noise", rows)
+            z = (x[rows] + noise * rng.normal(x[rows])).clamp(0, 1)
+            if attack is not None:
+                z = attack(model, z, y[rows], rng=rng)
             optimizer.zero_grad()
-            F.cross_entropy(model(z.clamp(0, 1)), y[rows]).backward()
+            F.cross_entropy(model(z), y[rows]).backward()
             optimizer.step()
     return model.eval()
 
@@ -191,22 +252,29 @@ def digits_mlp():
     return _fit(seeded(lambda: make(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))), epochs=12)
 
 
+def _layers():
+    return nn.Sequential(
+        nn.Conv2d(1, 12, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(12, 24, 3, padding=1),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(24 * 16, 10),
+    )
+
+
 @functools.cache
 def digits_cnn():
     """A small convolutional network trained on noisy digits: about 97 % right, half of it under small attacks."""
+    return _fit(seeded(_layers), epochs=10, noise=0.1)
 
-    def layers():
-        return nn.Sequential(
-            nn.Conv2d(1, 12, 3, padding=1),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-            nn.Conv2d(12, 24, 3, padding=1),
-            nn.ReLU(),
-            nn.Flatten(),
-            nn.Linear(24 * 16, 10),
-        )
 
-    return _fit(seeded(layers), epochs=10, noise=0.1)
+@functools.cache
+def digits_robust():
+    """The same network trained against PGD at linf 0.15: about 97 % right, and two thirds under that attack."""
+    attack = PGD(threat=Linf(0.15), steps=3, until_lost=False)
+    return _fit(seeded(_layers), epochs=8, attack=attack)
 
 
 class Piecewise(nn.Module):

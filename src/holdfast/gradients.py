@@ -8,6 +8,7 @@ example.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -68,6 +69,44 @@ def input_jacobian(rows: Callable[[Tensor], Tensor], model: Classifier, z: Tenso
     grad = torch.stack(grads, dim=1)
     _without_nan(grad)
     return values.detach(), grad, logits.detach()
+
+
+def without_weights(model: Classifier) -> Classifier:
+    """The classifier with a graph that ends at its input, for code of others that calls `backward()`.
+
+    Whoever differentiates through it gets gradients of inputs and leaves none in the weights.
+
+    Raises:
+        ModelError: when differentiated where there is no gradient, or it is NaN; when called, where the logits are NaN.
+    """
+
+    def ask(z: Tensor) -> Tensor:
+        logits: Tensor = _InputOnly.apply(z, model)  # type: ignore[no-untyped-call]
+        if bad := int(logits.isnan().any(1).sum()):
+            raise ModelError(f"the logits are NaN for {bad} of {len(logits)} examples")
+        return logits
+
+    return ask
+
+
+class _InputOnly(torch.autograd.Function):
+    """Logits of a model whose own graph is kept aside and differentiated with respect to the input alone."""
+
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, model: Classifier) -> Tensor:
+        needed = ctx.needs_input_grad[0]
+        with torch.set_grad_enabled(needed):
+            ctx.z = z.detach().requires_grad_(needed)
+            logits = ctx.logits = model(ctx.z)
+        return logits.detach()
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        _differentiable(ctx.logits)
+        (grad,) = torch.autograd.grad(ctx.logits, ctx.z, gradients[0], retain_graph=True)
+        _without_nan(grad)
+        return grad, None
 
 
 def _differentiable(values: Tensor) -> None:

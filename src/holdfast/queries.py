@@ -51,3 +51,28 @@ class Counted:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
+
+
+class Shared:
+    """A classifier asked by code that does not say whose a row is: every example of its batch gets an equal share.
+
+    A question about a multiple of the examples is about each as often. What is left over goes to them in turn, so that
+    the sum of their counts is the number of rows and no two differ by more than one.
+
+    Args:
+        model: the classifier asked, narrowed to the examples.
+        count: how many they are.
+    """
+
+    def __init__(self, model: Classifier, count: int) -> None:
+        self._model, self._count, self._next = model, count, 0
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Logits."""
+        left = len(x) % self._count
+        if not left:
+            return self._model(x)
+        turn = (torch.arange(left) + self._next) % self._count
+        self._next = (self._next + left) % self._count
+        rest = narrow(self._model, turn)(x[len(x) - left :])
+        return torch.cat((self._model(x[: len(x) - left]), rest)) if len(x) > left else rest

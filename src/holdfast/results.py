@@ -12,13 +12,17 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
 from holdfast.errors import LedgerError
 from holdfast.statistics import Interval, Paired, mcnemar, wilson
 
-SCHEMA: dict[str, type[pl.DataType]] = {
+STEP = pl.Struct({"step": pl.String, "broke": pl.Boolean, "queries": pl.Int64, "seconds": pl.Float64})
+"""One component of a composed attack on one example; all but its name are null where it has not run."""
+
+SCHEMA: dict[str, Any] = {
     "run": pl.String,  # name of the run
     "weights": pl.String,  # which of its weights: best, last, given
     "weights_hash": pl.String,  # first digits of their sha256
@@ -36,6 +40,8 @@ SCHEMA: dict[str, type[pl.DataType]] = {
     "queries": pl.Int64,  # forward passes spent on this example
     "seconds": pl.Float64,  # share of the block's time; the one column that a repetition does not reproduce
     "seed": pl.Int64,
+    "by": pl.String,  # which component of a composed attack broke the example; null for other checks
+    "steps": pl.List(STEP),  # what each of its components did to the example, in the order of running; else null
 }
 
 
@@ -57,6 +63,10 @@ class Ledger:
         """Write one part, whole or not at all."""
         frame = rows.select([pl.col(name).cast(kind) for name, kind in SCHEMA.items()])
         write_atomically(self._file(part), frame.write_parquet)
+
+    def part(self, part: str) -> pl.DataFrame:
+        """The rows of one part."""
+        return _read_part(self._file(part))
 
     def parts(self) -> list[Path]:
         """The files written so far, in order of name."""
@@ -111,14 +121,25 @@ def _read_part(path: Path) -> pl.DataFrame:
         raise LedgerError(f"{path}: expected the columns {', '.join(SCHEMA)}; got {', '.join(frame.columns)}")
     for name, kind in SCHEMA.items():
         if frame.schema[name] != kind:
-            raise LedgerError(f"{path}: expected {kind.__name__} in the column {name}; got {frame.schema[name]}")
+            raise LedgerError(f"{path}: expected {_kind(kind)} in the column {name}; got {_kind(frame.schema[name])}")
     return frame
+
+
+def _kind(kind: Any) -> str:
+    return getattr(kind, "__name__", str(kind))
+
+
+def unsettled() -> pl.Expr:
+    """Examples that count as right although a component of the check has not run on them."""
+    waiting = pl.col("steps").list.eval(pl.element().struct.field("broke").is_null()).list.any()
+    return pl.col("correct") & waiting.fill_null(False)
 
 
 def accuracies(rows: pl.DataFrame) -> pl.DataFrame:
     """Accuracy with Wilson interval of every run, weights and check: the headline table.
 
-    Distance and queries are means over the examples, seconds a sum.
+    Distance and queries are means over the examples, seconds a sum. Where `unsettled` is not zero, as many examples
+    wait for a component of a composed attack, and the accuracy is only an upper bound.
     """
     groups = rows.group_by("run", "weights", "check", "method", "params", maintain_order=True).agg(
         examples=pl.len(),
@@ -126,6 +147,7 @@ def accuracies(rows: pl.DataFrame) -> pl.DataFrame:
         distance=pl.col("distance").mean(),
         queries=pl.col("queries").mean(),
         seconds=pl.col("seconds").sum(),
+        unsettled=unsettled().sum(),
     )
     return with_interval(groups)
 
@@ -134,14 +156,42 @@ def worst_case(rows: pl.DataFrame) -> pl.DataFrame:
     """Accuracy when an example must hold in every check of its run, over the examples that all its checks saw."""
     per_run = rows.with_columns(checks=pl.col("check").n_unique().over("run", "weights"))
     examples = per_run.group_by("run", "weights", "example", maintain_order=True).agg(
-        seen=pl.col("check").n_unique(), checks=pl.col("checks").first(), correct=pl.col("correct").all()
+        seen=pl.col("check").n_unique(),
+        checks=pl.col("checks").first(),
+        correct=pl.col("correct").all(),
+        unsettled=unsettled().any(),
     )
     groups = (
         examples.filter(pl.col("seen") == pl.col("checks"))
         .group_by("run", "weights", maintain_order=True)
-        .agg(examples=pl.len(), correct=pl.col("correct").sum(), checks=pl.col("checks").first())
+        .agg(
+            examples=pl.len(),
+            correct=pl.col("correct").sum(),
+            checks=pl.col("checks").first(),
+            unsettled=(pl.col("correct") & pl.col("unsettled")).sum(),
+        )
     )
     return with_interval(groups)
+
+
+def yields(rows: pl.DataFrame) -> pl.DataFrame:
+    """What each component of each composed attack did: the yield table.
+
+    Columns: `tried` examples, how many it `broke` of them, how many it was the first to break (`credited`), how many
+    wait for it (`waiting`), its `queries` and `seconds` in total, and `rate`, examples broken per second.
+    """
+    steps = rows.filter(pl.col("steps").list.len() > 0).explode("steps")
+    one = {name: pl.col("steps").struct.field(name) for name in ("step", "broke", "queries", "seconds")}
+    groups = steps.group_by("run", "weights", "check", one["step"].alias("step"), maintain_order=True).agg(
+        tried=one["broke"].is_not_null().sum(),
+        broke=one["broke"].sum(),
+        credited=(pl.col("by") == one["step"]).sum(),
+        waiting=(one["broke"].is_null() & pl.col("correct")).sum(),
+        queries=one["queries"].sum(),
+        seconds=one["seconds"].sum(),
+    )
+    ran = pl.when(pl.col("seconds") > 0).then(pl.col("seconds"))
+    return groups.with_columns(rate=pl.col("broke") / ran)
 
 
 def per_class(rows: pl.DataFrame) -> pl.DataFrame:

@@ -17,8 +17,11 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -119,6 +122,27 @@ def derive(seed: int, purpose: str) -> int:
     """A signed 64-bit number that names (seed, purpose); also a fit seed for other generators."""
     digest = hashlib.blake2b(f"{seed}\0{purpose}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True)
+
+
+@contextmanager
+def global_generators(rng: Streams, device: torch.device) -> Iterator[int]:
+    """The global generators of torch, numpy and Python seeded from the first stream, and afterwards as they were.
+
+    For code of others, which takes its random numbers there. Yields a seed of 31 bits, for those who ask for one.
+    """
+    seed = int(rng.split("global generators").bits(1)[0, 0]) & 0x7FFFFFFF
+    before = np.random.get_state(), random.getstate()
+    try:
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            torch.default_generator.manual_seed(seed)
+            if device.type == "cuda":
+                torch.cuda.default_generators[device.index or 0].manual_seed(seed)
+            np.random.seed(seed)
+            random.seed(seed)
+            yield seed
+    finally:
+        np.random.set_state(before[0])
+        random.setstate(before[1])
 
 
 def permutation(count: int, seed: int, purpose: str) -> Tensor:

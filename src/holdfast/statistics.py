@@ -101,6 +101,24 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
     return tuple(adjusted)
 
 
+def exceeds(count: int, trials: int, share: float) -> float:
+    r"""P-value of the exact binomial test that the true share is no larger: the less, the surer that it is larger.
+
+    .. math:: P(X \ge k) \quad\text{for } X \sim \mathrm{Binomial}(n, q)
+
+    Args:
+        count: :math:`k`, how often it happened.
+        trials: :math:`n`, how often it could have.
+        share: :math:`q`, the share that is tolerated.
+    """
+    _check_counts(count, trials, 0.5)
+    if not 0 <= share < 1:
+        raise ValueError(f"share must lie in [0, 1), got {share}")
+    from scipy.special import bdtrc
+
+    return 1.0 if count == 0 else float(bdtrc(count - 1, trials, share))
+
+
 def trapezoid(values: Sequence[float], positions: Sequence[float]) -> float:
     """Area under the broken line through the points (positions increasing)."""
     if len(values) != len(positions) or len(values) < 2:

@@ -47,7 +47,7 @@ class Threat(Protocol):
 
     @property
     def eps(self) -> float:
-        """Radius of the ball in [0, 1] pixel units."""
+        """Radius of the ball in [0, 1] pixel units, or how many values may change."""
         ...
 
     def project(self, z: Tensor, x: Tensor) -> Tensor:
@@ -95,6 +95,15 @@ class Attack(Protocol):
         self, model: Classifier, x: Tensor, y: Tensor, *, target: Tensor | None = None, rng: Streams | None = None
     ) -> Tensor:
         """The point found for each example; shape, dtype and device of `x`."""
+        ...
+
+
+@runtime_checkable
+class Composed(Attack, Protocol):
+    """An attack made of attacks, each of which works on the examples that those before it left standing."""
+
+    def components(self) -> Mapping[str, Attack]:
+        """The attacks by name, in their published order; the threat is the same for all."""
         ...
 
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from holdfast.attacks import DDN
-from holdfast.attacks.schedule import cosine
+from holdfast.attacks.schedule import annealed
 from holdfast.threat import L2
 from tests.attacks.oracles import by_foolbox, distances, foolbox, subject
 from tests.zoo import half_space, half_space_distance, images
@@ -23,9 +23,9 @@ def test_the_radius_shrinks_at_a_success_and_grows_at_a_failure():
 
 
 def test_the_step_falls_from_one_to_a_hundredth_along_a_cosine():
-    assert cosine(1.0, 0.01, 0, 50) == pytest.approx(1.0)
-    assert cosine(1.0, 0.01, 25, 50) == pytest.approx(0.505)
-    assert cosine(1.0, 0.01, 50, 50) == pytest.approx(0.01)
+    assert annealed(1.0, 0.01, 0, 50) == pytest.approx(1.0)
+    assert annealed(1.0, 0.01, 25, 50) == pytest.approx(0.505)
+    assert annealed(1.0, 0.01, 50, 50) == pytest.approx(0.01)
 
 
 def test_agrees_with_foolbox_example_by_example():

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from holdfast.attacks import FGSM, PGD
+from holdfast.attacks.schedule import STEP_SCHEDULES, constant, cosine, halving, linear
 from holdfast.attacks.search import Aim, Front
 from holdfast.losses import cross_entropy, margin
 from holdfast.queries import Counted
@@ -20,9 +21,9 @@ from tests.zoo import (
     half_space_points,
     images,
     labels,
-    linear,
     smooth,
 )
+from tests.zoo import linear as linear_model
 
 BUDGETS = {"linf": 0.02, "l2": 0.05, "l1": 0.08}
 
@@ -121,7 +122,7 @@ def test_restarts_keep_the_best_of_each_example():
 
 def test_starts_are_different_for_every_restart_and_example():
     seen = []
-    model, x = linear(2, (4,)), torch.full((3, 4), 0.5, dtype=torch.float64)
+    model, x = linear_model(2, (4,)), torch.full((3, 4), 0.5, dtype=torch.float64)
     attack = PGD(threat=Linf(0.1), steps=1, restarts=3, until_lost=False)
     attack(lambda z: (seen.append(z.detach().clone()), model(z))[1], x, torch.zeros(3, dtype=torch.int64))
     starts = torch.cat(seen[::2])
@@ -197,7 +198,7 @@ def test_leaving_early_changes_no_verdict():
 
 
 def test_a_targeted_attack_ends_in_the_target_class_and_stops_there():
-    model, x = linear(4), images(20)
+    model, x = linear_model(4), images(20)
     target = (model(x).argmax(1) + 1) % 4
     z, queries = counted(PGD(threat=Linf(0.5), steps=50), model, x, (target - 1) % 4, target=target)
     assert torch.equal(model(z).argmax(1), target)
@@ -205,7 +206,7 @@ def test_a_targeted_attack_ends_in_the_target_class_and_stops_there():
 
 
 def test_an_example_in_its_target_class_is_left_where_it_is():
-    model, x = linear(4), images(6)
+    model, x = linear_model(4), images(6)
     y = model(x).argmax(1)
     z, queries = counted(PGD(threat=Linf(0.2), steps=5), model, x, y, target=y)
     assert torch.equal(z, x)
@@ -213,7 +214,7 @@ def test_an_example_in_its_target_class_is_left_where_it_is():
 
 
 def test_a_wrong_class_that_is_not_the_target_is_no_success():
-    model = linear(3)
+    model = linear_model(3)
     x = images(30)
     y = model(x).argmax(1)
     worst = model(x).argmin(1)
@@ -231,8 +232,66 @@ def test_the_default_step_covers_two_and_a_half_radii():
     assert abs(visited[1] - visited[0]) == pytest.approx(2.5 * 0.2 / 10)
 
 
+def path(attack):
+    """The points that a run in one dimension asks about."""
+    visited = []
+    model, x = half_space(1), torch.full((1, 1), 0.5, dtype=torch.float64)
+    attack(lambda z: (visited.append(z.item()), model(z))[1], x, torch.zeros(1, dtype=torch.int64))
+    return visited
+
+
+@pytest.mark.parametrize(
+    ("schedule", "factors"),
+    [
+        (constant, [1, 1, 1, 1, 1, 1, 1, 1]),
+        (linear, [1, 7 / 8, 6 / 8, 5 / 8, 4 / 8, 3 / 8, 2 / 8, 1 / 8]),
+        (cosine, [1, 0.9619398, 0.8535534, 0.6913417, 0.5, 0.3086583, 0.1464466, 0.0380602]),  # cos^2(k pi / 16)
+        (halving, [1, 1, 1 / 2, 1 / 2, 1 / 4, 1 / 4, 1 / 8, 1 / 8]),
+    ],
+    ids=list(STEP_SCHEDULES),
+)
+def test_steps_follow_the_schedule_and_together_cover_two_and_a_half_radii(schedule, factors):
+    given = PGD(threat=Linf(0.4), steps=8, step_size=0.01, random_start=False, until_lost=False, schedule=schedule)
+    steps = torch.tensor(path(given)).double().diff().abs()
+    torch.testing.assert_close(steps, 0.01 * torch.tensor(factors).double(), rtol=1e-4, atol=1e-6)
+    far = dataclasses.replace(given, threat=Linf(0.1), step_size=None)
+    assert abs(path(far)[1] - path(far)[0]) == pytest.approx(2.5 * 0.1 / sum(factors), rel=1e-5)
+
+
+def test_a_constant_schedule_is_the_attack_without_one_to_the_bit():
+    model, x, y = smooth(), images(12), labels(12, 5)
+    for threat in (Linf(0.1), L2(0.5), L1(1.0)):
+        step = 2.5 * threat.eps / 7
+        rng = Streams(0, "", 12)
+        z = threat.sample(x, rng.split("restart 0"))
+        best, value = x.clone(), x.new_full((12,), -torch.inf)
+        for _ in range(7):
+            leaf = z.clone().requires_grad_()
+            losses = cross_entropy(model(leaf), y)
+            (grad,) = torch.autograd.grad(losses.sum(), leaf)
+            better = losses.detach() > value
+            best[better], value[better] = z[better], losses.detach()[better]
+            z = threat.project(z + step * threat.ascent(grad, z), x)
+        better = cross_entropy(model(z), y).detach() > value
+        best[better] = z[better]
+        assert torch.equal(PGD(threat=threat, steps=7, until_lost=False)(model, x, y, rng=rng), best)
+
+
+def test_a_falling_step_settles_where_a_constant_one_overshoots():
+    # The loss is highest at 0.6: steps of 0.07 jump about it, falling ones end there.
+    x, y = torch.full((1, 1), 0.5, dtype=torch.float64), torch.zeros(1, dtype=torch.int64)
+    missed = {}
+    for name, schedule in STEP_SCHEDULES.items():
+        attack = PGD(threat=Linf(0.4), steps=32, step_size=0.07, loss=margin, random_start=False, schedule=schedule)
+        missed[name] = abs(attack(rises_then_falls, x, y).item() - 0.6)
+    assert missed["constant"] == pytest.approx(0.03)  # 0.57, 0.64, 0.57, ...
+    assert missed["halving"] == pytest.approx(0.03 - 0.035 + 0.0175 - 0.00875, abs=0.009)
+    assert missed["linear"] < 0.004
+    assert missed["cosine"] < 0.004
+
+
 def test_a_masked_gradient_moves_only_the_random_start():
-    model, x = Masked(linear(3)), images(10)
+    model, x = Masked(linear_model(3)), images(10)
     y = model(x).argmax(1)
     still = PGD(threat=Linf(0.05), steps=5, random_start=False)(model, x, y)
     assert torch.equal(still, x)
@@ -257,4 +316,4 @@ def test_impossible_fields_are_refused(fields, message):
 
 def test_streams_of_another_batch_are_refused():
     with pytest.raises(ValueError, match="2 random streams for a batch of 3 examples"):
-        PGD(threat=Linf(0.1))(linear(3), images(3), labels(3, 3), rng=Streams(0, "", 2))
+        PGD(threat=Linf(0.1))(linear_model(3), images(3), labels(3, 3), rng=Streams(0, "", 2))

@@ -1,14 +1,17 @@
 """One cheap instance of every method in a registry; a new entry needs its line here, or the suite fails."""
 
 import dataclasses
+import importlib.util
 
 import pytest
 
 from holdfast.attacks import (
     APGD,
+    ART,
     BIM,
     CW,
     DDN,
+    EOT,
     FAB,
     FGSM,
     FMN,
@@ -16,24 +19,54 @@ from holdfast.attacks import (
     PGD,
     RFGSM,
     SPSA,
+    AutoAttack,
     Boundary,
     CWLinf,
     DeepFool,
     EightBit,
+    Foolbox,
     HopSkipJump,
     SimBA,
     Square,
     Targeted,
     TargetedAPGD,
+    Torchattacks,
 )
 from holdfast.augment import HorizontalFlip, RandomCrop
 from holdfast.corruptions import Clean, GaussianNoise, UniformNoise
 from holdfast.losses import cross_entropy, difference_of_logits_ratio, margin
 from holdfast.models import MODELS
 from holdfast.objectives import Adversarial, CleanAndNoisy, Noisy, Stability, Standard
-from holdfast.threat import L1, L2, Linf
+from holdfast.threat import L0, L1, L2, Linf
 
-THREATS = {"linf": Linf(0.1), "l2": L2(0.4), "l1": L1(1.0)}
+THREATS = {"linf": Linf(0.1), "l2": L2(0.4), "l1": L1(1.0), "l0": L0(3)}
+
+COUNTS = {"l0"}
+"""Threats that count changed values. They are no norms: their balls are not convex, a longer step changes no more
+values than a short one, and there is no dual norm. tests/threat/test_l0.py has what holds instead."""
+
+
+def _foreign(kind, name, threat, **options):
+    """An attack of another library; the test is skipped where it is not installed."""
+    if importlib.util.find_spec(kind.__name__.lower()) is None:
+        pytest.skip(f"{kind.__name__.lower()} is not installed")
+    return kind(attack=name, threat=threat, options=options)
+
+
+def _foolbox(threat):
+    name = {L2: "L2PGD", L1: "L1PGD"}.get(type(threat), "LinfPGD")
+    return _foreign(Foolbox, name, threat, steps=5, rel_stepsize=0.5)
+
+
+def _torchattacks(threat):
+    return _foreign(Torchattacks, "PGDL2" if isinstance(threat, L2) else "PGD", threat, steps=5, alpha=0.05)
+
+
+def _art(threat):
+    # In l1 it climbs one coordinate, even where the box stops it: it may not come back from a random start.
+    options = {"max_iter": 5, "eps_step": threat.eps / 2, "num_random_init": 0 if isinstance(threat, L1) else 1}
+    return _foreign(ART, "ProjectedGradientDescent", threat, **options)
+
 
 ATTACKS = {  # functions of the threat
     "fgsm": lambda threat: FGSM(threat=threat),
@@ -55,7 +88,12 @@ ATTACKS = {  # functions of the threat
     "hopskipjump": lambda threat: HopSkipJump(threat=threat, steps=4, samples=20),
     "boundary": lambda threat: Boundary(threat=threat, steps=60),
     "eight_bit": lambda threat: EightBit(attack=PGD(threat=threat, steps=5), repairs=3),
+    "autoattack": lambda threat: AutoAttack(threat=threat, steps=8, targets=2, queries=20),
+    "eot": lambda threat: EOT(attack=PGD(threat=threat, steps=5), draws=2),
     "targeted": lambda threat: Targeted(attack=PGD(threat=threat, steps=5), at="random"),
+    "foolbox": _foolbox,
+    "torchattacks": _torchattacks,
+    "art": _art,
 }
 
 CHOOSES_ITS_TARGET = {"targeted"}
@@ -68,13 +106,17 @@ REFUSES: dict[str, set[str]] = {
     "cw_linf": {"l1", "l2"},
     "hopskipjump": {"l1"},
     "boundary": {"l1", "linf"},
+    "torchattacks": {"l1"},
 }
 """Threats that an attack does not have; making it with one of them must be a ValueError."""
+
+for _name in sorted(set(ATTACKS) - {"fgsm", "fmn"}):  # those that wrap an attack refuse with the PGD inside
+    REFUSES.setdefault(_name, set()).update(COUNTS)
 
 WITHOUT_GRADIENT: set[str] = {"square", "simba", "spsa", "nes", "hopskipjump", "boundary"}
 """Attacks that only look at outputs."""
 
-MAY_GIVE_UP: set[str] = {"boundary", "hopskipjump", "cw", "cw_linf", "ddn", "deepfool", "fab", "fmn"}
+MAY_GIVE_UP: set[str] = {"autoattack", "boundary", "hopskipjump", "cw", "cw_linf", "ddn", "deepfool", "fab", "fmn"}
 """Attacks that return the image itself where they find nothing within the budget."""
 
 LOSSES = {"cross_entropy": cross_entropy, "margin": margin, "dlr": difference_of_logits_ratio}

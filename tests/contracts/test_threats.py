@@ -13,6 +13,7 @@ from tests.contracts import cheap
 from tests.zoo import images
 
 SHAPES = [(6,), (1,), (2, 3, 3)]
+NORMS = [name for name in THREATS if name not in cheap.COUNTS]
 SLACK = 1e-12  # float64 sums of a few dozen terms
 
 
@@ -57,7 +58,7 @@ def test_projection_is_feasible_and_idempotent(name, shape, method):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("method", ["project", "project_exact"])
-@pytest.mark.parametrize("name", THREATS)
+@pytest.mark.parametrize("name", NORMS)
 def test_projection_leaves_points_inside_as_they_are_to_the_bit(name, method, dtype):
     threat, x = instance(name), images(200, (2, 3, 3), dtype=dtype)
     move = normal(200, (2, 3, 3), dtype=dtype)
@@ -90,7 +91,7 @@ def test_exact_projection_is_nearer_than_every_other_feasible_point(name, shape)
         for other in feasible_points(threat, x):
             assert bool((distance <= euclidean(other, point) + 1e-12).all())
             # The variational inequality of a projection on a convex set: no feasible point lies towards `point`.
-            assert bool((inner(point - exact, other - exact) <= 1e-9).all())
+            assert name in cheap.COUNTS or bool((inner(point - exact, other - exact) <= 1e-9).all())
 
 
 @settings(max_examples=60, deadline=None)
@@ -100,7 +101,7 @@ def test_exact_projection_is_nearer_than_every_other_feasible_point(name, shape)
     st.floats(0.01, 3),
 )
 def test_projections_are_feasible_whatever_the_numbers(name, coordinates, eps):
-    threat = THREATS[name](eps)
+    threat = THREATS[name](math.ceil(eps) if name in cheap.COUNTS else eps)
     x = torch.tensor([[c for c, _ in coordinates]], dtype=torch.float64)
     point = x + torch.tensor([[m for _, m in coordinates]], dtype=torch.float64)
     near, exact = threat.project(point, x), threat.project_exact(point, x)
@@ -113,7 +114,7 @@ def test_projections_are_feasible_whatever_the_numbers(name, coordinates, eps):
 
 
 @pytest.mark.parametrize("size", [1, 2, 5])
-@pytest.mark.parametrize("name", THREATS)
+@pytest.mark.parametrize("name", NORMS)
 def test_samples_are_uniform_in_the_ball(name, size):
     eps, count = 0.3, 4000
     threat = THREATS[name](eps)
@@ -147,7 +148,7 @@ def test_samples_lie_in_ball_and_box_and_belong_to_their_example(name, shape, dt
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("name", THREATS)
+@pytest.mark.parametrize("name", NORMS)
 def test_steepest_has_unit_norm_and_reaches_the_dual_norm(name, shape):
     threat, grad = instance(name), normal(30, shape)
     x = torch.full_like(grad, 0.5)
@@ -156,7 +157,7 @@ def test_steepest_has_unit_norm_and_reaches_the_dual_norm(name, shape):
     torch.testing.assert_close(inner(grad, step), threat.dual(grad))
 
 
-@pytest.mark.parametrize("name", THREATS)
+@pytest.mark.parametrize("name", NORMS)
 def test_norm_and_dual_norm_obey_hoelder_with_equality_reached(name):
     threat, a, b = instance(name), normal(200, (7,)), normal(200, (7,), 1)
     zero = torch.zeros_like(a)
@@ -176,7 +177,7 @@ def test_extreme_is_feasible_and_no_feasible_point_is_higher(name, shape):
         assert bool((inner(grad, other) <= inner(grad, best) + 1e-12).all())
 
 
-@pytest.mark.parametrize("name", THREATS)
+@pytest.mark.parametrize("name", NORMS)
 def test_extreme_gains_eps_times_the_dual_norm_far_from_the_box(name):
     threat, grad = THREATS[name](0.2), normal(20, (6,))
     x = torch.full_like(grad, 0.5)

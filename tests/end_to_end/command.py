@@ -108,7 +108,8 @@ class Nursery:
 def results(path):
     """Everything a finished run holds that a repetition must reproduce: all but the times."""
     run = Run(path)
-    rows: pl.DataFrame = Ledger(path / "ledger").read().drop("seconds")
+    timeless = pl.col("steps").list.eval(pl.struct(pl.element().struct.field("step", "broke", "queries")))
+    rows: pl.DataFrame = Ledger(path / "ledger").read().drop("seconds").with_columns(timeless)
     gallery = {}
     for file in sorted(run.gallery.glob("*.npz")):
         with np.load(file, allow_pickle=False) as kept:

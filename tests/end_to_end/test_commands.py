@@ -285,5 +285,5 @@ def test_weights_by_holdfast_are_evaluated_on_other_data_in_a_run_of_their_own(s
 
 def test_help_is_there_for_every_verb(tmp_path):
     assert "Usage" in good(cwd=tmp_path)
-    for verb in ("run", "train", "evaluate", "report", "compare", "list", "show", "schema", "data"):
+    for verb in ("run", "train", "evaluate", "attack", "audit", "report", "compare", "list", "show", "schema", "data"):
         assert "Usage" in good(verb, "--help", cwd=tmp_path)

@@ -21,6 +21,7 @@ checks:
   - clean
   - gaussian_noise: 0.2
   - pgd: {threat: {linf: 0.1}, steps: 10}
+  - autoattack: {threat: {linf: 0.1}, steps: 6, targets: 3, queries: 40}
 evaluate: {block: 100, batch_size: 64}
 """
 COMMAND = ("run", "tiny.yaml")

@@ -65,6 +65,9 @@ def test_numbers_may_be_fractions_and_powers_of_ten(written, eps):
         ("checks: [fgsm: {l2: 1/2}]", "checks: [{fgsm: {threat: {l2: {eps: 0.5}}}}]"),
         ("train: {objective: {adversarial: {pgd: {linf: 0.1}}}}",
          "train: {objective: {adversarial: {attack: {pgd: {threat: {linf: {eps: 0.1}}}}}}}"),
+        ("checks: [fmn: {l0: 20}]", "checks: [{fmn: {threat: {l0: {eps: 20.0}}}}]"),
+        ("checks: [pgd: {threat: {l2: 1/2}, schedule: cosine}]",
+         "checks: [{pgd: {threat: {l2: {eps: 0.5}}, schedule: {cosine: {}}}}]"),
         ("train: {objective: noisy}", "train: {objective: {noisy: null}}"),
         ("train: {schedule: {multistep: 3}}", "train: {schedule: {multistep: {milestones: [3.0]}}}"),
     ],
@@ -83,6 +86,20 @@ def test_each_writes_out_every_combination_in_order():
     assert checks == (
         Clean(), *[PGD(threat=Linf(eps), steps=steps) for eps in (0.1, 0.2) for steps in (1, 2)],
     )  # fmt: skip
+
+
+def test_numbers_in_options_may_be_fractions_or_scientific_and_text_stays_text():
+    said = "{a: 2/255, b: 1e-3, c: 3, d: inf, e: x/y, f: '3', g: true, h: 1.2.3/4}"
+    model = one("", f"model={{python: {{factory: 'a:b', options: {said}}}}}").model
+    assert model.options == {
+        "a": 2 / 255, "b": 1e-3, "c": 3, "d": "inf", "e": "x/y", "f": "3", "g": True, "h": "1.2.3/4",
+    }  # fmt: skip
+
+
+def test_each_sweeps_over_options():
+    said = "{attack: LinfPGD, threat: {linf: 0.1}, options: {rel_stepsize: {each: [1/10, 1/5]}, steps: 3}}"
+    checks = one(f"checks: {{foolbox: {said}}}").checks
+    assert [check.options for check in checks] == [{"rel_stepsize": size, "steps": 3} for size in (0.1, 0.2)]
 
 
 def test_each_may_sweep_over_choices():
@@ -228,6 +245,9 @@ def test_a_bad_override_says_what_was_expected(override, says):
         ),
         ("checks: [{fgsm: {}}]", "checks.0.fgsm.threat: expected a value; got nothing"),
         ("checks: [{fgsm: {threat: {linf: 0.1, l2: 1}}}]", "checks.0.fgsm.threat: expected one name with its fields"),
+        ("checks: [{pgd: {threat: {l0: 20}}}]", "checks.0.pgd: pgd has no l0 attack"),
+        ("checks: [{fmn: {threat: {l0: 2.5}}}]", "checks.0.fmn.threat.l0: l0: eps must be a whole number"),
+        ("checks: [{pgd: {threat: {linf: 0.1}, schedule: cosin}}]", "pgd.schedule: unknown name 'cosin'"),
         ("checks: []", "r.yaml: checks: at least one expected"),
         ("checks: [clean, clean]", "r.yaml: checks: expected each check once; got 'clean' 2 times"),
         ("checks: [{gaussian_noise: {each: [0.1, 0.1]}}]", "got 'gaussian_noise sigma=0.1' 2 times"),

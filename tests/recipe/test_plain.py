@@ -11,16 +11,18 @@ import yaml
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from holdfast.attacks import PGD
+from holdfast.attacks import FMN, PGD
+from holdfast.attacks.schedule import cosine
 from holdfast.checks import CHECKS, PRESETS, Check
 from holdfast.corruptions import GaussianNoise
 from holdfast.errors import RecipeError
 from holdfast.losses import difference_of_logits_ratio
+from holdfast.models import Architecture
 from holdfast.recipe import Recipe, describe, load_recipes, parse, plain, to_yaml
 from holdfast.recipe.schema import FAMILIES
-from holdfast.threat import L2, Linf
+from holdfast.threat import L0, L2, Linf
 
-FLOATS = st.sampled_from([1e-5, 0.01, 0.1, 1 / 3, 8 / 255, 0.5, 0.999, 2.0]) | st.floats(1e-6, 3.0)
+FLOATS = st.sampled_from([1e-5, 0.01, 0.1, 1 / 3, 8 / 255, 0.5, 0.999, 2.0, 3.0]) | st.floats(1e-6, 3.0)
 TEXTS = st.sampled_from(["a", "b.npz", "crop", "stretch", "letters"])
 
 
@@ -41,8 +43,25 @@ def values(kind, depth):
     return {float: FLOATS, int: st.integers(1, 4), bool: st.booleans(), str: TEXTS}.get(kind)
 
 
+def foreign(name, attack, options):
+    """An attack of another library, whose name and options must be known there."""
+    threat = FLOATS.map(lambda eps: {"linf": eps})
+    free = {"options": st.fixed_dictionaries({}, optional=options), "together": st.integers(1, 4)}
+    said = st.fixed_dictionaries({"attack": st.just(attack), "threat": threat}, optional=free)
+    return said.map(lambda fields: {name: fields})
+
+
+FOREIGN = {
+    "foolbox": foreign("foolbox", "LinfPGD", {"steps": st.integers(1, 4), "rel_stepsize": FLOATS}),
+    "torchattacks": foreign("torchattacks", "PGD", {"alpha": FLOATS, "random_start": st.booleans()}),
+    "art": foreign("art", "ProjectedGradientDescent", {"eps_step": FLOATS, "max_iter": st.integers(1, 4)}),
+}
+
+
 def entries(kind, name, depth):
     """A name of a family with some of its fields said."""
+    if name in FOREIGN:
+        return FOREIGN[name]
     entry = FAMILIES[kind][name]
     made = entry if isinstance(entry, type) else type(entry)
     if not dataclasses.is_dataclass(made):
@@ -103,6 +122,8 @@ def test_labels_of_a_preset_are_unique(preset):
     ("check", "label"),
     [
         (PGD(threat=Linf(8 / 255), steps=20), "pgd linf eps=8/255 steps=20"),
+        (PGD(threat=Linf(8 / 255), schedule=cosine), "pgd linf eps=8/255 schedule=cosine"),
+        (FMN(threat=L0(20)), "fmn l0 eps=20"),
         (PGD(threat=L2(0.5), loss=difference_of_logits_ratio), "pgd l2 eps=0.5 loss=difference_of_logits_ratio"),
         (GaussianNoise(0.1), "gaussian_noise sigma=0.1"),
         (GaussianNoise(0.1234567), "gaussian_noise sigma=0.1234567"),
@@ -112,6 +133,26 @@ def test_labels_of_a_preset_are_unique(preset):
 )
 def test_labels_say_what_differs_from_the_defaults(check, label):
     assert describe(check, Check)[1] == label
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, ""),
+        ({"steps": 20, "alpha": 2 / 255}, " alpha=2/255 steps=20"),
+        ({"steps": 20, "random_start": False}, " random_start=false steps=20"),
+    ],
+)
+def test_labels_spell_options_out_in_any_order(options, words):
+    label = "torchattacks attack=PGD linf eps=8/255" + words
+    for said in (options, dict(reversed(options.items()))):
+        check = parse(Check, {"torchattacks": {"attack": "PGD", "threat": {"linf": "8/255"}, "options": said}})
+        assert describe(check, Check)[1] == label
+
+
+def test_options_that_are_text_and_those_that_are_numbers_do_not_share_a_label():
+    one, other = ({"python": {"factory": "a:b", "options": {"size": size}}} for size in (3, "3"))
+    assert describe(parse(Architecture, one), Architecture)[1] != describe(parse(Architecture, other), Architecture)[1]
 
 
 def test_close_numbers_do_not_share_a_label():

@@ -25,11 +25,48 @@ class FakeCheck:
     params: Mapping[str, Any] = field(default_factory=dict)
     correct: Sequence[bool] = ()
     queries: int = 1
+    distance: Sequence[float] | None = None
+    norm: str = "linf"
+    by: Sequence[str | None] | None = None
+    steps: Sequence[Sequence[Mapping[str, Any]]] | None = None
 
 
 def pgd(eps: float, correct: Sequence[bool], *, norm: str = "linf", steps: int = 20, method: str = "pgd") -> FakeCheck:
     params = {"threat": {norm: {"eps": eps}}, "steps": steps, "step_size": eps / 4, "loss": "cross_entropy"}
     return FakeCheck(f"{method} {norm} eps={eps:g} steps={steps}", method, params, correct, queries=steps)
+
+
+def nearest(
+    method: str, eps: float, distance: Sequence[float | None], *, norm: str = "linf", **params: Any
+) -> FakeCheck:
+    """A minimum-norm attack; None is an example that stands."""
+    fields = {"threat": {norm: {"eps": eps}}, **params}
+    far = [0.0 if one is None else one for one in distance]
+    correct = [one is None for one in distance]
+    return FakeCheck(f"{method} {norm} eps={eps:g}", method, fields, correct, distance=far, norm=norm)
+
+
+def composed(outcomes: str, *, eps: float = 0.1, **params: Any) -> FakeCheck:
+    """AutoAttack with the components a and b; one letter per example.
+
+    `c` is wrong before, `a` and `b` are broken by that component, `s` stands, `w` waits for b, `x` for both.
+    """
+    fields = {"threat": {"linf": {"eps": eps}}, "version": "standard", "steps": 100, "targets": 9, "queries": 5000}
+    runs = {"c": "", "a": "a", "b": "ab", "s": "ab", "w": "a", "x": ""}
+    steps = []
+    for letter in outcomes:
+        ran = [("clean", letter == "c"), *((step, letter == step) for step in runs[letter])]
+        waiting = [step for step in "ab" if letter in "wx" and step not in runs[letter]]
+        done = [{"step": step, "broke": broke, "queries": 10, "seconds": 0.5} for step, broke in ran]
+        steps.append([*done, *({"step": s, "broke": None, "queries": None, "seconds": None} for s in waiting)])
+    return FakeCheck(
+        f"autoattack linf eps={eps:g}",
+        "autoattack",
+        fields | params,
+        [letter in "swx" for letter in outcomes],
+        by=[{"c": "clean", "a": "a", "b": "b"}.get(letter) for letter in outcomes],
+        steps=steps,
+    )
 
 
 def noise(sigma: float, correct: Sequence[bool]) -> FakeCheck:
@@ -79,15 +116,18 @@ def _rows(run: str, weights: str, check: FakeCheck, classes: int) -> pl.DataFram
         "prediction": np.where(right, label, (label + 1) % classes),
         "correct": right,
         "loss": 0.5,
-        "distance": 0.1,
-        "norm": "linf",
+        "distance": 0.1 if check.distance is None else np.asarray(check.distance, dtype=float),
+        "norm": check.norm,
         "radius": None,
         "queries": check.queries,
         "seconds": 0.25,
         "seed": 0,
+        "by": None if check.by is None else pl.Series(check.by, dtype=pl.String),
+        "steps": None if check.steps is None else pl.Series(list(check.steps), dtype=SCHEMA["steps"]),
     }
     frame = pl.DataFrame({"example": example})
-    values = [pl.Series(name, v) if isinstance(v, np.ndarray) else pl.lit(v).alias(name) for name, v in columns.items()]
+    kinds = (np.ndarray, pl.Series)
+    values = [pl.Series(name, v) if isinstance(v, kinds) else pl.lit(v).alias(name) for name, v in columns.items()]
     return frame.with_columns(values).select(list(SCHEMA))
 
 

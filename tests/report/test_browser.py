@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast.report import write_report
-from tests.report.factory import DIGITS, FakeCheck, make_run, noise, pgd
+from tests.report.factory import DIGITS, FakeCheck, composed, make_run, nearest, noise, pgd
 from tests.report.hostile import hostile_runs
 
 pytestmark = pytest.mark.browser
@@ -40,6 +40,7 @@ def _page() -> Iterator[Any]:
 def _report(tmp_path: Path) -> Path:
     right = [True] * 30 + [False] * 10
     checks = [FakeCheck("clean", correct=[True] * 40), noise(0.1, right), pgd(0.1, right), pgd(0.2, [False] * 40)]
+    checks += [composed("aabswx" * 6 + "cccc"), nearest("fmn", 0.3, [0.01 * n for n in range(30)] + [None] * 10)]
     runs = [
         make_run(
             tmp_path / name,
@@ -66,6 +67,18 @@ def test_draws_and_follows_the_reader(page: Any, report: Path) -> None:
         link.click()
         assert page.url.endswith(link.get_attribute("href"))
     assert page.trouble == []
+
+
+def test_curves_step_and_unfinished_points_are_hollow(page: Any, report: Path) -> None:
+    page.goto(report.as_uri())
+    chart = page.locator("#distance-0")
+    assert "Robust accuracy in ℓ∞." in chart.get_attribute("aria-label")
+    assert chart.locator(".js-line").count() == 3  # the same attack in three runs
+    fills = "(all) => all.map((mark) => getComputedStyle(mark).fill)"
+    marks = chart.locator(".points path").evaluate_all(fills)
+    assert len(marks) == 9  # two budgets of pgd and autoattack
+    assert marks.count("none") + sum("rgba(0, 0, 0, 0)" in mark for mark in marks) == 3
+    assert page.locator("#unfinished").is_visible()
 
 
 def test_theme_changes_page_and_figures(page: Any, report: Path) -> None:

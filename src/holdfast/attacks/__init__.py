@@ -2,15 +2,19 @@
 
 from holdfast.attacks.apgd import APGD
 from holdfast.attacks.apgd_targeted import TargetedAPGD
+from holdfast.attacks.art import ART
+from holdfast.attacks.autoattack import AutoAttack
 from holdfast.attacks.bim import BIM
 from holdfast.attacks.boundary import Boundary
 from holdfast.attacks.cw import CW, CWLinf
 from holdfast.attacks.ddn import DDN
 from holdfast.attacks.deepfool import DeepFool
 from holdfast.attacks.eight_bit import EightBit
+from holdfast.attacks.eot import EOT
 from holdfast.attacks.fab import FAB
 from holdfast.attacks.fgsm import FGSM
 from holdfast.attacks.fmn import FMN
+from holdfast.attacks.foolbox import Foolbox
 from holdfast.attacks.hopskipjump import HopSkipJump
 from holdfast.attacks.pgd import PGD
 from holdfast.attacks.rfgsm import RFGSM
@@ -18,6 +22,7 @@ from holdfast.attacks.simba import SimBA
 from holdfast.attacks.spsa import NES, SPSA
 from holdfast.attacks.square import Square
 from holdfast.attacks.targeted import Targeted
+from holdfast.attacks.torchattacks import Torchattacks
 from holdfast.types import Attack
 
 ATTACKS: dict[str, type[Attack]] = {
@@ -39,16 +44,23 @@ ATTACKS: dict[str, type[Attack]] = {
     "nes": NES,
     "hopskipjump": HopSkipJump,
     "boundary": Boundary,
+    "autoattack": AutoAttack,
     "eight_bit": EightBit,
+    "eot": EOT,
     "targeted": Targeted,
+    "foolbox": Foolbox,
+    "torchattacks": Torchattacks,
+    "art": ART,
 }
 
 __all__ = [
     "APGD",
+    "ART",
     "ATTACKS",
     "BIM",
     "CW",
     "DDN",
+    "EOT",
     "FAB",
     "FGSM",
     "FMN",
@@ -56,13 +68,16 @@ __all__ = [
     "PGD",
     "RFGSM",
     "SPSA",
+    "AutoAttack",
     "Boundary",
     "CWLinf",
     "DeepFool",
     "EightBit",
+    "Foolbox",
     "HopSkipJump",
     "SimBA",
     "Square",
     "Targeted",
     "TargetedAPGD",
+    "Torchattacks",
 ]

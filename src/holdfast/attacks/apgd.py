@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from holdfast.attacks.apgd_l1 import climb_sparsely
-from holdfast.attacks.search import Aim, Front
+from holdfast.attacks.search import Aim, Front, with_a_length
 from holdfast.losses import cross_entropy
 from holdfast.rng import Streams, streams
 from holdfast.threat import L1
@@ -52,6 +52,7 @@ class APGD:
     until_lost: bool = True
 
     def __post_init__(self) -> None:
+        with_a_length("apgd", self.threat)
         if self.steps < 1 or self.restarts < 1:
             raise ValueError(f"steps and restarts must be at least 1, got {self.steps} and {self.restarts}")
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from holdfast.attacks.apgd import climb
-from holdfast.attacks.search import Aim, Front
+from holdfast.attacks.search import Aim, Front, with_a_length
 from holdfast.losses import targeted_difference_of_logits_ratio
 from holdfast.queries import narrow
 from holdfast.rng import Streams, streams
@@ -40,6 +40,7 @@ class TargetedAPGD:
     restarts: int = 1
 
     def __post_init__(self) -> None:
+        with_a_length("apgd_targeted", self.threat)
         if min(self.steps, self.targets, self.restarts) < 1:
             raise ValueError(
                 f"steps, targets and restarts must be at least 1, got {self.steps}, {self.targets} and {self.restarts}"

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from holdfast.attacks.minimal import Nearest, Rows, ball, positive, within_eps
-from holdfast.attacks.schedule import cosine
+from holdfast.attacks.schedule import annealed
 from holdfast.gradients import input_gradient
 from holdfast.losses import cross_entropy, towards
 from holdfast.rng import Streams
@@ -64,7 +64,7 @@ class DDN:
             _, grad, logits = input_gradient(loss, rows.model, z, aim.labels)
             reached = aim.reached(logits)
             nearest.offer(z, reached)
-            delta = z - x + cosine(1.0, 0.01, step, self.steps) * self.threat.steepest(grad, z)
+            delta = z - x + annealed(1.0, 0.01, step, self.steps) * self.threat.steepest(grad, z)
             radius = radius * torch.where(reached, 1 - self.gamma, 1 + self.gamma)
             z = (x + per_example(radius, x) * self.threat.steepest(delta, x)).clamp(0, 1)
         nearest.offer(z, rows.look(z)[1])

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from holdfast.attacks.apgd_targeted import likeliest_others
 from holdfast.attacks.minimal import Nearest, Rows, ball, boundary, positive, within_eps
+from holdfast.attacks.search import with_a_length
 from holdfast.rng import Streams
 from holdfast.threat.ball import Ball
 from holdfast.threat.shape import per_example
@@ -59,6 +60,7 @@ class FAB:
 
     def __post_init__(self) -> None:
         ball("fab", self.threat)
+        with_a_length("fab", self.threat)
         positive("fab", steps=self.steps, restarts=self.restarts, targets=1 if self.targets is None else self.targets)
         if not (0 <= self.alpha_max <= 1 and 0 < self.beta <= 1 and self.eta >= 1):
             raise ValueError(
@@ -109,18 +111,23 @@ class FAB:
         norm = ball("fab", self.threat)
         radius = nearest.distance[index].clamp(max=self.threat.eps) / 2
         z = norm.sample_within(rows.x, rows.rng.split(f"restart {restart}"), radius) if restart else rows.x
-        for _ in range(self.steps):
-            value, grad, _ = boundary(norm, rows, z, others)
+        value, grad, crossed = boundary(norm, rows, z, others)
+        for step in range(1, self.steps + 1):
             z = self._step(norm, rows.x, z, value, grad)
-            _, reached = rows.look(z)
+            crossed = torch.ones_like(crossed) if step == self.steps else crossed
+            value, grad, reached = _linearised(norm, rows, z, others, ~crossed)
+            if crossed.any():
+                reached[crossed] = rows[crossed].look(z[crossed])[1]
             nearest.offer(z, reached, index)
-            z = torch.where(per_example(reached, z), rows.x + self.beta * (z - rows.x), z)
             stay = self._unsettled(nearest, tries)[index]
-            if not stay.all():
-                rows, z, index = rows[stay], z[stay], index[stay]
-                others = None if others is None else others[stay]
-            if not len(rows):
+            if step == self.steps or not stay.any():
                 return
+            z = torch.where(per_example(reached, z), rows.x + self.beta * (z - rows.x), z)
+            rows, z, index, value, grad = rows[stay], z[stay], index[stay], value[stay], grad[stay]
+            others = None if others is None else others[stay]
+            again, crossed = (crossed | reached)[stay], reached[stay]
+            new_value, new_grad, _ = _linearised(norm, rows, z, others, again)
+            value, grad = torch.where(again, new_value, value), torch.where(per_example(again, z), new_grad, grad)
 
     def _step(self, norm: Ball, x: Tensor, z: Tensor, value: Tensor, grad: Tensor) -> Tensor:
         here = norm.to_hyperplane(z, grad, value)
@@ -134,6 +141,23 @@ class FAB:
         """Which rows go on, (N,): all, or those of examples without a success within eps."""
         lost = self.until_lost & (nearest.distance <= self.threat.eps)
         return ~lost.view(-1, tries).any(1).repeat_interleave(tries)
+
+
+def _linearised(
+    norm: Ball, rows: Rows, z: Tensor, others: Tensor | None, chosen: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The `boundary` of the chosen rows, which also says which of them have reached it; zeros for the others.
+
+    A row that has crossed its boundary is drawn back, so that its gradient is wanted at another point than its answer.
+    Those who crossed in the last step are expected to cross again and are only looked at; of the others, the pass that
+    looks is the pass that is differentiated.
+    """
+    value, grad = z.new_zeros(len(z)), torch.zeros_like(z)
+    reached = torch.zeros_like(chosen)
+    if chosen.any():
+        there = None if others is None else others[chosen]
+        value[chosen], grad[chosen], reached[chosen] = boundary(norm, rows[chosen], z[chosen], there)
+    return value, grad, reached
 
 
 def final_search(rows: Rows, z: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from holdfast.attacks.minimal import Nearest, Rows, ball, positive, within_eps
-from holdfast.attacks.schedule import cosine
+from holdfast.attacks.schedule import annealed
 from holdfast.rng import Streams
 from holdfast.threat import L2
 from holdfast.types import Classifier, Threat
@@ -26,12 +26,14 @@ class FMN:
         \end{cases}
 
     :math:`m` is the margin, :math:`\rho^\star` the smallest distance of a success; :math:`\alpha_t` and
-    :math:`\gamma_t` fall along a cosine.
+    :math:`\gamma_t` fall along a cosine. In :math:`\ell_0` radii are whole numbers that change by at least 1, and the
+    estimate of the first steps is what no point can beat: as if every value could move by 1 with the steepest slope.
 
     Args:
         threat: the norm to minimise; its `eps` is the largest distance of interest.
         steps: gradient evaluations per example.
-        step_size: :math:`\alpha_0`, Euclidean in every norm; it ends at a hundredth of that.
+        step_size: :math:`\alpha_0`, Euclidean in every norm; it ends at a hundredth of that. In :math:`\ell_0` longer
+            steps do better: the longer, the more the projection keeps the values that gain most at the box.
         gamma: :math:`\gamma_0`, how much the radius changes per step; it ends at `last_gamma`.
         last_gamma: :math:`\gamma_T`.
 
@@ -39,7 +41,9 @@ class FMN:
         Pintor, Roli, Brendel, Biggio, Fast Minimum-norm Adversarial Attacks through Adaptive Norm Constraints, NeurIPS
         2021, arXiv:2102.12827, algorithm 1. Differs: before the first success the paper has
         :math:`\|z_t - x\|` for :math:`\rho_t` and no :math:`1 + \gamma_t`. Then the iterate comes to the boundary from
-        inside and need not cross it: not on a linear model, and less where the box cuts its steps short.
+        inside and need not cross it: not on a linear model, and less where the box cuts its steps short. In
+        :math:`\ell_0` the reference starts with a radius of 1 and no estimate, keeps the largest changes and clips
+        them after; here the projection on ball and box is exact.
     """
 
     threat: Threat
@@ -66,12 +70,12 @@ class FMN:
         for step in range(self.steps):
             value, grad, reached = rows.differentiate(z)
             nearest.offer(z, reached)
-            gamma = cosine(self.gamma, self.last_gamma, step, self.steps)
+            gamma = annealed(self.gamma, self.last_gamma, step, self.steps)
             slope = norm.dual(grad)
             missing = torch.where((slope > 0) & nearest.distance.isinf(), value.abs() / slope, 0)
-            grown = (1 + gamma) * (radius + missing)
-            radius = torch.where(reached, torch.minimum((1 - gamma) * radius, nearest.distance), grown)
-            step_size = cosine(self.step_size, self.step_size / 100, step, self.steps)
+            grown, shrunk = norm.rescaled(radius + missing, 1 + gamma), norm.rescaled(radius, 1 - gamma)
+            radius = torch.where(reached, torch.minimum(shrunk, nearest.distance), grown)
+            step_size = annealed(self.step_size, self.step_size / 100, step, self.steps)
             z = norm.project_within(z + step_size * L2(1.0).steepest(grad, z), x, radius)
         nearest.offer(z, rows.look(z)[1])
         return nearest.found

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from holdfast.attacks.search import Aim, Front
+from holdfast.attacks.schedule import StepSchedule, constant
+from holdfast.attacks.search import Aim, Front, with_a_length
 from holdfast.gradients import input_gradient
 from holdfast.losses import cross_entropy
 from holdfast.rng import Streams, streams
@@ -18,20 +19,22 @@ from holdfast.types import Classifier, Loss, Threat
 class PGD:
     r"""Projected gradient descent with random starts.
 
-    .. math:: z_{t+1} = \Pi_{S(x)}\bigl(z_t + \alpha\, s(\nabla_z \ell(f(z_t), y))\bigr)
+    .. math:: z_{t+1} = \Pi_{S(x)}\bigl(z_t + \alpha\, c(t / T)\, s(\nabla_z \ell(f(z_t), y))\bigr)
 
-    :math:`S` is the threat set and :math:`s` the direction in which its norm climbs. Over all steps and restarts the
-    point of highest loss is kept.
+    :math:`S` is the threat set, :math:`s` the direction in which its norm climbs and :math:`c` the schedule, 1 unless
+    another is asked for. Over all steps and restarts the point of highest loss is kept.
 
     Args:
         threat: the set :math:`S` and its geometry.
-        steps: gradient evaluations per example and restart.
-        step_size: :math:`\alpha`, in the threat's units; None means :math:`2.5\,\epsilon / \text{steps}`.
+        steps: :math:`T`, gradient evaluations per example and restart.
+        step_size: :math:`\alpha`, in the threat's units; None means that all steps together are :math:`2.5\,\epsilon`
+            long: each :math:`2.5\,\epsilon / T` where the schedule is constant.
         loss: per-example loss to climb.
         restarts: how often to start anew.
         random_start: start uniformly in the ball instead of at `x`.
         until_lost: an example whose attack has succeeded keeps that point and leaves the batch. Right for measuring
             accuracy; switch it off for training, where the highest loss is wanted.
+        schedule: :math:`c`, how the step size changes along a run.
 
     Reference:
         Madry et al., Towards Deep Learning Models Resistant to Adversarial Attacks, ICLR 2018, arXiv:1706.06083,
@@ -45,8 +48,10 @@ class PGD:
     restarts: int = 1
     random_start: bool = True
     until_lost: bool = True
+    schedule: StepSchedule = constant
 
     def __post_init__(self) -> None:
+        with_a_length("pgd", self.threat)
         if self.steps < 1 or self.restarts < 1:
             raise ValueError(f"steps and restarts must be at least 1, got {self.steps} and {self.restarts}")
         if self.step_size is not None and not 0 < self.step_size < math.inf:
@@ -66,14 +71,15 @@ class PGD:
         return front.found
 
     def _climb(self, front: Front, name: str) -> None:
-        step_size = 2.5 * self.threat.eps / self.steps if self.step_size is None else self.step_size
+        factors = [self.schedule(step / self.steps) for step in range(self.steps)]
+        step_size = 2.5 * self.threat.eps / sum(factors) if self.step_size is None else self.step_size
         z = self.threat.sample(front.x, front.rng.split(name)) if self.random_start and len(front) else front.x
-        for _ in range(self.steps):
+        for factor in factors:
             if not len(front):
                 return
             values, grad, logits = input_gradient(front.aim.loss, front.model, z, front.aim.labels)
             stay = front.record(z, values, logits)
             if stay is not None:
                 z, grad = z[stay], grad[stay]
-            z = self.threat.project(z + step_size * self.threat.ascent(grad, z), front.x)
+            z = self.threat.project(z + step_size * factor * self.threat.ascent(grad, z), front.x)
         front.look(z)

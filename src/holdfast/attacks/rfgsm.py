@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from holdfast.attacks.search import Aim
+from holdfast.attacks.search import Aim, with_a_length
 from holdfast.gradients import input_gradient
 from holdfast.losses import cross_entropy
 from holdfast.rng import Streams, streams
@@ -37,6 +37,7 @@ class RFGSM:
     loss: Loss = cross_entropy
 
     def __post_init__(self) -> None:
+        with_a_length("rfgsm", self.threat)
         if not 0 < self.share < 1:
             raise ValueError(f"share must lie between 0 and 1, got {self.share}")
 

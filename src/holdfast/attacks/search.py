@@ -12,7 +12,8 @@ from holdfast.gradients import input_gradient
 from holdfast.losses import towards
 from holdfast.queries import narrow
 from holdfast.rng import Streams
-from holdfast.types import Classifier, Loss
+from holdfast.threat import L0
+from holdfast.types import Classifier, Loss, Threat
 
 
 def in_the_box(x: Tensor) -> Tensor:
@@ -21,6 +22,12 @@ def in_the_box(x: Tensor) -> Tensor:
         low, high = float(x.detach().min()), float(x.detach().max())
         raise DataError(f"attacks expect images in [0, 1]; got values from {low:g} to {high:g}")
     return x.detach()
+
+
+def with_a_length(method: str, threat: Threat) -> None:
+    """Refuse a threat that only counts: a method whose steps have a length cannot say how many values one changes."""
+    if isinstance(threat, L0):
+        raise ValueError(f"{method} has no l0 attack, since its steps have a length; fgsm and fmn have one")
 
 
 @dataclass(frozen=True)

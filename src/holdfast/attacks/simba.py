@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from holdfast.attacks.search import Aim, Front
+from holdfast.attacks.search import Aim, Front, with_a_length
 from holdfast.attacks.square import as_planes
 from holdfast.frequency import dct_matrix
 from holdfast.losses import cross_entropy
@@ -49,6 +49,7 @@ class SimBA:
     loss: Loss = cross_entropy
 
     def __post_init__(self) -> None:
+        with_a_length("simba", self.threat)
         if self.steps < 1 or not self.step_size > 0:
             raise ValueError(f"steps and step_size must be positive, got {self.steps} and {self.step_size}")
         if self.basis not in ("pixel", "dct"):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from holdfast.attacks.search import Aim, Front
+from holdfast.attacks.search import Aim, Front, with_a_length
 from holdfast.losses import cross_entropy, margin
 from holdfast.rng import Streams, streams
 from holdfast.types import Classifier, Loss, Threat
@@ -51,6 +51,7 @@ class SPSA:
     loss: Loss = margin
 
     def __post_init__(self) -> None:
+        with_a_length("spsa", self.threat)
         _check_positive(steps=self.steps, pairs=self.pairs, delta=self.delta, step_size=self.step_size)
 
     @torch.no_grad()
@@ -106,6 +107,7 @@ class NES:
     loss: Loss = cross_entropy
 
     def __post_init__(self) -> None:
+        with_a_length("nes", self.threat)
         _check_positive(steps=self.steps, pairs=self.pairs, sigma=self.sigma, step_size=self._size)
 
     @property

@@ -10,7 +10,7 @@ import typer
 
 from holdfast.errors import HoldfastError
 
-VERBS = ("run", "train", "evaluate", "report", "compare", "list", "show", "schema")
+VERBS = ("run", "train", "evaluate", "attack", "audit", "report", "compare", "list", "show", "schema")
 
 app = typer.Typer(
     name="holdfast",

@@ -49,7 +49,11 @@ def _records(one: Comparison) -> list[dict[str, Any]]:
     """A record per check; differences are those of the second run against the first."""
     if one.problem:
         return [{"run": one.second, "against": one.first, "problem": one.problem}]
-    return [
+    unknown = [
+        {"run": one.second, "against": one.first, "check": check, "difference": None, "unfinished": what}
+        for check, what in one.unknown
+    ]
+    return unknown + [
         {
             "run": one.second,
             "against": one.first,
@@ -75,5 +79,8 @@ def _show(one: Comparison) -> None:
         [check, f"{-100 * pair.difference:+.1f}", str(pair.only_second), str(pair.only_first), f"{adjusted:.2g}"]
         for (check, pair), adjusted in zip(one.pairs, one.adjusted, strict=True)
     ]
-    title = f"{one.second} against {one.first} (p: exact McNemar, Holm-corrected over {len(rows)} tests)"
+    rows += [[check, *["unknown"] * 4] for check, _ in one.unknown]
+    title = f"{one.second} against {one.first} (p: exact McNemar, Holm-corrected over {len(one.pairs)} tests)"
     table(["", "points", f"only {one.second} right", f"only {one.first} right", "p"], rows, title=title)
+    for check, what in one.unknown:
+        stdout().print(f"unfinished: {check}: {what}")

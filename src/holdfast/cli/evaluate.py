@@ -15,8 +15,13 @@ from holdfast.cli.screen import interrupt_on_kill
 from holdfast.errors import DataError, ModelError, RecipeError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.checks import Check
     from holdfast.data import Source
-    from holdfast.runs import Run
+    from holdfast.evaluation import Subject
+    from holdfast.recipe import EvaluateRecipe
+    from holdfast.runs import Run, Splits
 
 Model = Annotated[
     str | None, typer.Option("--model", help="python:package.module:factory, or a name of `holdfast list models`.")
@@ -26,6 +31,12 @@ Weights = Annotated[
 ]
 Data = Annotated[str | None, typer.Option("--data", help="Data set, image folder or .npz file.")]
 Checks = Annotated[str | None, typer.Option("--checks", help="quick, standard or full; else the run's own.")]
+Order = Annotated[
+    str | None, typer.Option("--order", help="Of AutoAttack's components: published, or yield (broken per second).")
+]
+Budget = Annotated[
+    str | None, typer.Option("--budget", help="Stop after this time, such as 10min, and say what was not run.")
+]
 Numbers = Annotated[str | None, typer.Option(help="Per channel, such as 0.49,0.48,0.45.")]
 
 
@@ -46,23 +57,57 @@ class Asked:
     name: str | None
     seed: int | None
     batch_size: int | None
+    order: str | None
+    budget: str | None
     trust: bool
     out: Path
     root: Path | None
     quiet: bool
+    verb: str = "evaluate"
 
     def __post_init__(self) -> None:
         if (self.run is None) == (self.model is None):
-            raise RecipeError("evaluate: expected a RUN, or --model with --weights and --data; see --help")
-        ours = (self.weights, self.mean, self.std, self.name, self.seed)
-        if self.run is not None and any(option is not None for option in ours):
-            raise RecipeError("evaluate: --weights, --mean, --std, --name and --seed go with --model; got a RUN too")
+            raise RecipeError(f"{self.verb}: expected a RUN, or --model with --weights and --data; see --help")
+        ours = {"weights": self.weights, "mean": self.mean, "std": self.std, "name": self.name, "seed": self.seed}
+        if self.run is not None and any(option is not None for option in ours.values()):
+            *names, last = (f"--{name}" for name in ours if self.verb != "audit" or name != "seed")
+            raise RecipeError(f"{self.verb}: {', '.join(names)} and {last} go with --model; got a RUN too")
+
+    def how(self, base: EvaluateRecipe) -> EvaluateRecipe:
+        """How checks run: as `base` says, except for what was asked."""
+        from holdfast.recipe import EvaluateRecipe, parse
+
+        fields: dict[str, Any] = {"order": self.order, "budget": self.budget, "batch_size": self.batch_size}
+        said = {name: value for name, value in fields.items() if value is not None}
+        changed = parse(EvaluateRecipe, said, where=lambda path: "--" + "-".join(path).replace("_", "-"))
+        return replace(base, **{name: getattr(changed, name) for name in said})
 
     def source(self) -> Source:
         """Where the images come from."""
         from holdfast.data import resolve
 
         return resolve(str(self.data), self.root, size=self.size, grey=self.grey)
+
+
+@dataclass(frozen=True)
+class Ready:
+    """Networks with their images, and the run that keeps their results.
+
+    Args:
+        run: the run.
+        subjects: the networks, the one that matters first.
+        splits: the images.
+        checks: what to try on them.
+        how: and how.
+        seed: of everything random.
+    """
+
+    run: Run
+    subjects: Sequence[Subject]
+    splits: Splits
+    checks: Sequence[Check]
+    how: EvaluateRecipe
+    seed: int
 
 
 def command(
@@ -75,34 +120,41 @@ def command(
     name: Annotated[str | None, typer.Option("--name", help="Name of the run to write.")] = None,
     seed: Annotated[int | None, typer.Option("--seed", min=0, max=2**63 - 1, help="Of everything random; 0.")] = None,
     batch_size: Annotated[int | None, typer.Option("--batch-size", min=1, help="Images per forward pass.")] = None,
+    order: Order = None, budget: Budget = None,
     trust: Annotated[bool, typer.Option("--trust", help="Call a factory that the weights' recipe names.")] = False,
     out: Out = OUT, data_root: Root = None, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Check whether a network holds; repeat the command to resume."""
-    from holdfast.cli import work
+    from holdfast.cli import verdicts, work
     from holdfast.report import write_report
 
     interrupt_on_kill()
     asked = Asked(
-        run, model, weights, data, checks, mean, std, size, grey, subset, name, seed, batch_size, trust, out, data_root,
-        as_json,
+        run, model, weights, data, checks, mean, std, size, grey, subset, name, seed, batch_size, order, budget, trust,
+        out, data_root, as_json,
     )  # fmt: skip
     try:
-        done = _own(asked, run) if run is not None else _foreign(asked, str(model))
+        ready = own(asked, run) if run is not None else foreign(asked, str(model))
+        done = ready.run
+        work.evaluate_all(done, ready.subjects, ready.splits, ready.checks, ready.how, ready.seed, quiet=as_json)
         report = write_report([done.path], done.path / "report.html")
     except KeyboardInterrupt:
         typer.echo("holdfast: interrupted; everything done is saved, repeat the same command to resume", err=True)
         raise typer.Exit(130) from None
     records = work.summary([done])
     if as_json:
-        typer.echo(json.dumps({"run": str(done.path), "results": records, "report": str(report)}))
+        said = {"run": str(done.path), "results": records, "verdicts": verdicts.records([done]), "report": str(report)}
+        typer.echo(json.dumps(said))
         return
     work.show_summary(records)
+    work.show_left_out([done])
+    for line in verdicts.failures([done]):
+        work.say(line)
     work.say(f"report: {report}")
 
 
-def _own(asked: Asked, path: Path) -> Run:
-    """Check weights that holdfast wrote; a run keeps the results, a single file gets a run of its own."""
+def own(asked: Asked, path: Path) -> Ready:
+    """Weights that holdfast wrote; a run keeps the results, a single file gets a run of its own."""
     from holdfast.checks import preset
     from holdfast.cli import work
     from holdfast.evaluation import Subject
@@ -111,8 +163,7 @@ def _own(asked: Asked, path: Path) -> Run:
 
     loaded = load_model(path, trust=asked.trust)
     card, recipe = loaded.card, loaded.card.recipe
-    if asked.batch_size is not None:
-        recipe = replace(recipe, evaluate=replace(recipe.evaluate, batch_size=asked.batch_size))
+    recipe = replace(recipe, evaluate=asked.how(recipe.evaluate))
     own = asked.data is None and asked.subset is None
     source = recipe.data.source if asked.data is None else asked.source()
     data = recipe.data if own else DataRecipe(source=source, test_subset=asked.subset)
@@ -125,8 +176,7 @@ def _own(asked: Asked, path: Path) -> Run:
         work.refuse_others(job.run, splits)
         if "name" not in job.run.info():  # trained without the command line
             job.run.tell(name=recipe.name, seed=recipe.seed, data=splits.facts())
-        work.evaluate_run(job, splits, chosen, quiet=asked.quiet, trust=asked.trust)
-        return job.run
+        return Ready(job.run, work.subjects(job, trust=asked.trust), splits, chosen, recipe.evaluate, recipe.seed)
     size = "" if asked.subset is None else f"-{asked.subset}"
     run = Run(asked.out / "evaluations" / f"{path.stem}-{card.hash[:8]}-{splits.name}{size}")
     block = recipe.evaluate.block
@@ -134,8 +184,7 @@ def _own(asked: Asked, path: Path) -> Run:
     weights = {"given": {"sha256": card.hash, "file": str(path)}}
     run.tell(name=run.path.name, data=splits.facts(), weights=weights, block=block)
     subject = Subject(loaded.model, run.path.name, "given", card.hash)
-    work.evaluate(run, subject, splits, chosen, recipe.evaluate, recipe.seed, quiet=asked.quiet)
-    return run
+    return Ready(run, [subject], splits, chosen, recipe.evaluate, recipe.seed)
 
 
 def _kind(data: Any) -> str:
@@ -144,8 +193,8 @@ def _kind(data: Any) -> str:
     return f"images of shape {tuple(data.shape)} in {len(data.classes)} classes ({names})"
 
 
-def _foreign(asked: Asked, model: str) -> Run:
-    """Check a network that holdfast did not train."""
+def foreign(asked: Asked, model: str) -> Ready:
+    """A network that holdfast did not train."""
     from holdfast.checks import preset
     from holdfast.cli import work
     from holdfast.evaluation import Subject, try_out
@@ -154,14 +203,16 @@ def _foreign(asked: Asked, model: str) -> Run:
     from holdfast.runs import Run, content_hash, prepare, versions
 
     if asked.data is None:
-        raise RecipeError("evaluate: expected --data NAME_OR_PATH beside --model")
+        raise RecipeError(f"{asked.verb}: expected --data NAME_OR_PATH beside --model")
     chosen, seed = preset(asked.checks or "quick"), asked.seed or 0
     splits = prepare(DataRecipe(source=asked.source(), test_subset=asked.subset), seed, asked.root)
     network, channels = _network(model, splits.shape, len(splits.classes)), splits.shape[0]
     if asked.weights is not None:
         load_weights(network, asked.weights)
     elif ":" not in model:
-        raise RecipeError(f"evaluate: expected --weights beside --model {model}; without them it is a random network")
+        raise RecipeError(
+            f"{asked.verb}: expected --weights beside --model {model}; without them it is a random network"
+        )
     if asked.mean is not None or asked.std is not None:
         mean, std = _floats("--mean", asked.mean, channels, 0.0), _floats("--std", asked.std, channels, 1.0)
         network = normalised(network, mean, std)
@@ -171,16 +222,15 @@ def _foreign(asked: Asked, model: str) -> Run:
         raise ModelError(f"{model} on {splits.name}: {error}") from error
     label = asked.name or f"{(asked.weights.stem if asked.weights else model.split(':')[-1])}-{splits.name}"
     run, digest = Run(asked.out / label), content_hash(network.state_dict())
-    batch_size = asked.batch_size or EvaluateRecipe().batch_size
-    how = EvaluateRecipe(batch_size=batch_size, block=max(EvaluateRecipe().block, batch_size))
+    how = asked.how(EvaluateRecipe())
+    how = replace(how, block=max(how.block, how.batch_size))
     work.refuse_others(run, splits, weights=digest, block=how.block, seed=seed)
     run.tell(
         name=label, seed=seed, block=how.block, versions=versions(), data=splits.facts(),
         model={"name": model, "parameters": sum(p.numel() for p in network.parameters())},
         weights={"given": {"sha256": digest, "file": str(asked.weights) if asked.weights else None}},
     )  # fmt: skip
-    work.evaluate(run, Subject(network, label, "given", digest), splits, chosen, how, seed, quiet=asked.quiet)
-    return run
+    return Ready(run, [Subject(network, label, "given", digest)], splits, chosen, how, seed)
 
 
 def _network(model: str, shape: tuple[int, int, int], classes: int) -> Any:

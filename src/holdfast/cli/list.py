@@ -23,6 +23,7 @@ FAMILIES = {
     "corruptions": ("holdfast.corruptions", "CORRUPTIONS"),
     "threats": ("holdfast.threat", "THREATS"),
     "losses": ("holdfast.losses", "LOSSES"),
+    "step_schedules": ("holdfast.attacks.schedule", "STEP_SCHEDULES"),
     "presets": ("holdfast.checks", "PRESETS"),
 }
 

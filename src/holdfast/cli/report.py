@@ -15,12 +15,23 @@ def command(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run directories, or directories of runs.")],
     out: Annotated[Path | None, typer.Option("--out", help="File to write; else report.html in the directory.")] = None,
     title: Annotated[str | None, typer.Option("--title", help="Title of the page.")] = None,
+    headline: Annotated[
+        Path | None, typer.Option("--headline", help="Also write the main numbers as JSON, with RobustBench's keys.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Write one self-contained HTML file from the results of runs."""
     from holdfast.cli.find import find_runs
-    from holdfast.report import write_report
+    from holdfast.report import read_runs, write_report
+    from holdfast.report.robustbench import write_headlines
 
     found = find_runs(runs)
     written = write_report(found, out or runs[0] / "report.html", title=title)
-    typer.echo(json.dumps({"report": str(written), "runs": list(map(str, found))}) if as_json else f"report: {written}")
+    numbers = None if headline is None else write_headlines(read_runs(found), headline)
+    if as_json:
+        said = {"report": str(written), "runs": list(map(str, found))}
+        typer.echo(json.dumps(said if numbers is None else {**said, "headline": str(numbers)}))
+        return
+    typer.echo(f"report: {written}")
+    if numbers is not None:
+        typer.echo(f"headline: {numbers}")

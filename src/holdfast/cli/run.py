@@ -15,7 +15,7 @@ def command(
     tensorboard: TensorBoard = False, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Train, check and report all runs of a recipe; repeat the command to resume."""
-    from holdfast.cli import work
+    from holdfast.cli import verdicts, work
     from holdfast.recipe import load_recipes
     from holdfast.report import write_report
     from holdfast.runs import prepare
@@ -37,7 +37,12 @@ def command(
         raise typer.Exit(130) from None
     records = work.summary(runs)
     if as_json:
-        typer.echo(json.dumps({"runs": [str(run.path) for run in runs], "results": records, "report": str(report)}))
+        paths = [str(run.path) for run in runs]
+        said = {"runs": paths, "results": records, "verdicts": verdicts.records(runs), "report": str(report)}
+        typer.echo(json.dumps(said))
         return
     work.show_summary(records)
+    work.show_left_out(runs)
+    for line in verdicts.failures(runs):
+        work.say(line)
     work.say(f"report: {report}")

@@ -6,8 +6,9 @@ import os
 import shutil
 import statistics
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,8 @@ import typer
 
 from holdfast.cli.screen import Bar, between_steps, interval, percent, table
 from holdfast.cli.tensorboard import Board
-from holdfast.errors import RecipeError
+from holdfast.cli.verdicts import judge
+from holdfast.errors import LedgerError, RecipeError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -92,33 +94,87 @@ def train(job: Job, splits: Splits, *, quiet: bool, tensorboard: bool = False) -
 
 
 def evaluate(
-    run: Run, subject: Subject, splits: Splits, checks: Sequence[Check], how: Any, seed: int, *, quiet: bool
-) -> None:
-    """Run the checks that the ledger lacks, on the GPU where there is one."""
-    from holdfast.evaluation import evaluations
+    run: Run, subject: Subject, splits: Splits, checks: Sequence[Check], how: Any, seed: int, *, quiet: bool,
+    points: Path | None = None,
+) -> None:  # fmt: skip
+    """Run the checks that the ledger lacks, on the GPU where there is one.
 
-    _to_device(subject.model)
-    started, fresh = time.monotonic(), 0
-    with Bar(quiet=quiet).stage(f"check {subject.run} ({subject.weights})") as show:
-        blocks = evaluations(subject, splits.test, checks, how=how, seed=seed, ledger=run.ledger, gallery=run.gallery)
-        for done, block in enumerate(blocks, start=1):
-            fresh += block.rows is not None
-            show(done, block.total * len(checks), block.check)
+    With `points`, perturbed images go to that directory. What the run's ledger holds has left none, so that the checks
+    have a ledger of their own there, whose rows are taken over.
+    """
+    from holdfast.cli.points import take_over
+    from holdfast.evaluation import evaluations
+    from holdfast.results import Ledger
+
+    to_device(subject.model)
+    started, fresh = time.monotonic(), False
+    not_run: Counter[str] = Counter()
+    ledger = run.ledger if points is None else Ledger(points)
+    try:
+        with Bar(quiet=quiet).stage(f"check {subject.run} ({subject.weights})") as show:
+            for block in evaluations(
+                subject, splits.test, checks, how=how, seed=seed, ledger=ledger, gallery=run.gallery, points=points
+            ):
+                fresh |= block.rows is not None
+                not_run.update(block.not_run)
+                show(block.done, block.total, block.check)
+    finally:
+        if points is not None:
+            take_over(ledger, run.ledger, subject)
+    _tell_not_run(run, subject.weights, checks, not_run)
+    if not run.ledger.parts():
+        raise LedgerError(f"{run.path}: nothing was run within the budget; allow more time")
     if fresh:
         spent = run.info().get("seconds", {})
         run.tell(seconds={**spent, "evaluate": spent.get("evaluate", 0.0) + time.monotonic() - started})
+    judge(run, subject, splits, checks, seed)
+
+
+def _tell_not_run(run: Run, weights: str, checks: Sequence[Check], not_run: Mapping[str, int]) -> None:
+    """Note what was left out; of checks that were not asked for this time, what was noted before stays."""
+    from holdfast.checks import Check
+    from holdfast.recipe import describe
+
+    said = run.info().get("not_run", {})
+    asked = [describe(check, Check)[1] for check in checks]
+    others = {
+        what: count
+        for what, count in said.get(weights, {}).items()
+        if not any(what == label or what.startswith(f"{label}: ") for label in asked)
+    }
+    run.tell(not_run={**said, weights: {**others, **not_run}})
 
 
 def evaluate_run(job: Job, splits: Splits, checks: Sequence[Check], *, quiet: bool, trust: bool) -> None:
     """Check all weights of a trained run."""
+    found, recipe = subjects(job, trust=trust), job.recipe
+    evaluate_all(job.run, found, splits, checks, recipe.evaluate, recipe.seed, quiet=quiet)
+
+
+def evaluate_all(
+    run: Run, found: Sequence[Subject], splits: Splits, checks: Sequence[Check], how: Any, seed: int, *, quiet: bool
+) -> None:
+    """Check several networks of one run, all in the time that there is."""
+    from holdfast.recipe import Seconds
+
+    started = time.monotonic()
+    for subject in found:
+        spent = time.monotonic() - started
+        left = how if how.budget is None else replace(how, budget=Seconds(max(how.budget - spent, 0.0)))
+        evaluate(run, subject, splits, checks, left, seed, quiet=quiet)
+
+
+def subjects(job: Job, *, trust: bool) -> list[Subject]:
+    """All weights of a trained run, the best first; results of weights that are no more are forgotten."""
     from holdfast.evaluation import Subject
     from holdfast.runs import load_model
+    from holdfast.verdicts import forget_others
 
     found = {label: load_model(job.run.weights(label), trust=trust) for label in job.run.labels()}
-    _forget_replaced(job.run, {(label, loaded.card.hash[:12]) for label, loaded in found.items()})
-    for label, loaded in found.items():
-        subject = Subject(loaded.model, job.recipe.name, label, loaded.card.hash)
-        evaluate(job.run, subject, splits, checks, job.recipe.evaluate, job.recipe.seed, quiet=quiet)
+    there = {(label, loaded.card.hash[:12]) for label, loaded in found.items()}
+    _forget_replaced(job.run, there)
+    forget_others(job.run.path, there)
+    return [Subject(loaded.model, job.recipe.name, label, loaded.card.hash) for label, loaded in found.items()]
 
 
 def refuse_others(run: Run, splits: Splits, *, weights: str | None = None, **facts: Any) -> None:
@@ -157,12 +213,19 @@ def summary(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Accuracies and worst case of runs as plain records."""
     import polars as pl
 
-    from holdfast.results import accuracies, worst_case
+    from holdfast.results import accuracies, worst_case, yields
 
     rows = pl.concat(rows_of(runs))
-    columns = ["run", "weights", "check", "examples", "correct", "accuracy", "low", "high"]
+    columns = ["run", "weights", "check", "examples", "correct", "accuracy", "low", "high", "unsettled"]
     worst = worst_case(rows).with_columns(check=pl.lit("worst case")).select(columns)
-    return pl.concat([accuracies(rows).select(columns), worst]).to_dicts()
+    waiting: dict[tuple[str, str, str], dict[str, int]] = {}
+    for run, weights, check, step, count in (
+        yields(rows).select("run", "weights", "check", "step", "waiting").iter_rows()
+    ):
+        if count:
+            waiting.setdefault((run, weights, check), {})[step] = count
+    records = pl.concat([accuracies(rows).select(columns), worst]).to_dicts()
+    return [{**r, "waiting": waiting.get((r["run"], r["weights"], r["check"]), {})} for r in records]
 
 
 def rows_of(runs: Sequence[Run]) -> list[pl.DataFrame]:
@@ -196,8 +259,21 @@ def show_summary(records: Sequence[dict[str, Any]]) -> None:
     spread = "95 % interval" if seeds == 1 else f"± standard deviation over {seeds} seeds"
     names = list(groups) if seeds > 1 else [runs[0] for runs in groups.values()]
     table([f"accuracy [{spread}]", *short_names(names)], rows)
+    for record in records:
+        if record["waiting"]:
+            parts = ", ".join(f"{step} on {count} images" for step, count in record["waiting"].items())
+            say(f"upper bound only: {record['check']} on {record['run']} ({record['weights']}) has not run {parts}")
     for check, (fewest, most) in _sizes(records).items():
         say(f"unfinished or uneven: '{check}' has {fewest} to {most} images; repeat the command that made it")
+
+
+def show_left_out(runs: Sequence[Run]) -> None:
+    """Print the checks of one piece that the budget left out; of composed ones the ledger knows."""
+    for run in runs:
+        for weights, left in run.info().get("not_run", {}).items():
+            for what, count in left.items():
+                if ": " not in what:
+                    say(f"not run for lack of time: {what} on {count} images of {run.info().get('name')} ({weights})")
 
 
 def _sizes(records: Sequence[dict[str, Any]]) -> dict[str, tuple[int, int]]:
@@ -214,10 +290,11 @@ def _share(cells: Sequence[dict[str, Any]]) -> str:
     """One run's accuracy with its interval, or the mean over seeds with its standard deviation."""
     if not cells:
         return ""
+    most = "at most " if any(cell["unsettled"] for cell in cells) else ""
     if len(cells) == 1:
-        return f"{percent(cells[0]['accuracy'])} {interval(cells[0]['low'], cells[0]['high'])}"
+        return f"{most}{percent(cells[0]['accuracy'])} {interval(cells[0]['low'], cells[0]['high'])}"
     shares = [100 * cell["accuracy"] for cell in cells]
-    return f"{statistics.fmean(shares):.1f} % ± {statistics.stdev(shares):.1f}"
+    return f"{most}{statistics.fmean(shares):.1f} % ± {statistics.stdev(shares):.1f}"
 
 
 def short_names(names: Sequence[str]) -> list[str]:
@@ -266,7 +343,8 @@ def _model(run: Run) -> dict[str, Any]:
     return {"name": name, "parameters": sum(p.numel() for p in loaded.model.parameters())}
 
 
-def _to_device(model: Any) -> None:
+def to_device(model: Any) -> None:
+    """Move a network to the GPU where there is one."""
     import torch
 
     if torch.cuda.is_available() and isinstance(model, torch.nn.Module):

@@ -3,7 +3,7 @@
 from holdfast.recipe.json_schema import file_schema
 from holdfast.recipe.load import load_recipes, parse_recipes
 from holdfast.recipe.plain import describe, plain, to_yaml
-from holdfast.recipe.schema import DataRecipe, EvaluateRecipe, FabricRecipe, Recipe, Selection, TrainRecipe
+from holdfast.recipe.schema import DataRecipe, EvaluateRecipe, FabricRecipe, Recipe, Seconds, Selection, TrainRecipe
 from holdfast.recipe.strict import parse
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "EvaluateRecipe",
     "FabricRecipe",
     "Recipe",
+    "Seconds",
     "Selection",
     "TrainRecipe",
     "describe",

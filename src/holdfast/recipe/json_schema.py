@@ -6,9 +6,10 @@ import dataclasses
 import inspect
 import types
 import typing
+from collections.abc import Mapping
 from typing import Any, Literal
 
-from holdfast.recipe.schema import FAMILIES, Recipe
+from holdfast.recipe.schema import FAMILIES, Recipe, Seconds
 
 NUMBER = {"type": ["number", "string"], "description": "a number, or a fraction such as 8/255"}
 EACH = {
@@ -22,6 +23,7 @@ SIMPLE: dict[Any, dict[str, Any]] = {
     float: {"anyOf": [NUMBER, EACH]},
     int: {"anyOf": [{"type": "integer"}, EACH]},
     bool: {"type": "boolean"},
+    Seconds: {"type": ["number", "string"], "description": "seconds, or a time such as 90s, 10min or 1.5h"},
     str: {"type": "string"},
 }
 
@@ -58,6 +60,8 @@ def _schema(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     if origin is tuple:
         item = _schema(arguments[0], definitions)
         return {"anyOf": [{"type": "array", "items": item}, item]}
+    if origin is Mapping:
+        return {"type": "object"}
     return {}
 
 
@@ -69,10 +73,10 @@ def _defined(title: str, make: typing.Callable[[], dict[str, Any]], definitions:
 
 
 def _family(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
-    """One name, alone or with its fields."""
+    """One name, alone or with its fields, or a sweep over several."""
     entries = {name: _entry(entry, definitions) for name, entry in FAMILIES[kind].items()}
     named = {"type": "object", "properties": entries, "additionalProperties": False, "minProperties": 1}
-    return {"anyOf": [{"enum": sorted(entries)}, {**named, "maxProperties": 1}]}
+    return {"anyOf": [{"enum": sorted(entries)}, {**named, "maxProperties": 1}, EACH]}
 
 
 def _entry(entry: Any, definitions: dict[str, Any]) -> dict[str, Any]:

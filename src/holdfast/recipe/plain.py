@@ -64,9 +64,16 @@ def _remarkable(value: Any) -> list[str]:
             continue
         if dataclasses.is_dataclass(item) and not isinstance(item, type):
             words += [type(item).__name__.lower(), *_remarkable(item)]
+        elif isinstance(item, Mapping):
+            words += [f"{key}={_option(item[key])}" for key in sorted(item)]
         elif item is not None:
             words.append(f"{f.name}={_short(item)}")
     return words
+
+
+def _option(value: Any) -> str:
+    """A value that has no type of its own to tell 1 from '1'."""
+    return _short(value) if isinstance(value, float) else json.dumps(value, sort_keys=True, default=str)
 
 
 def _short(value: Any) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NewType
 
 from holdfast.attacks import ATTACKS
+from holdfast.attacks.schedule import STEP_SCHEDULES, StepSchedule
 from holdfast.augment import AUGMENTATIONS
 from holdfast.checks import CHECKS, Check
 from holdfast.corruptions import Clean
@@ -19,6 +20,9 @@ from holdfast.optim import OPTIMIZERS, SCHEDULES, SGD, Cosine, Optimizer, Schedu
 from holdfast.threat import THREATS
 from holdfast.types import Attack, Augmentation, Loss, Objective, Threat
 
+Seconds = NewType("Seconds", float)
+"""A time span. Recipes and the command line may write `90s`, `10min` or `1.5h`."""
+
 FAMILIES: dict[Any, Mapping[str, Any]] = {
     Attack: ATTACKS,
     Architecture: MODELS,
@@ -29,6 +33,7 @@ FAMILIES: dict[Any, Mapping[str, Any]] = {
     Optimizer: OPTIMIZERS,
     Schedule: SCHEDULES,
     Source: DATASETS,
+    StepSchedule: STEP_SCHEDULES,
     Threat: THREATS,
 }
 """Where a field of each type finds its names: classes, ready-made instances to change, or plain functions."""
@@ -145,15 +150,24 @@ class EvaluateRecipe:
         block: examples, in the order of their indices, are cut into blocks of this many, the unit of resume.
         batch_size: images per forward pass.
         gallery: how many perturbed images to keep for the report.
+        order: in which the components of a composed attack run: as published, or by examples broken per second,
+            measured on a few examples that go through all of them. The examples broken in the end are the same.
+        budget: time for the checks of the run, such as 10min; what it leaves out is named, and runs when the command
+            is repeated.
+        channels_last: run a copy of the network that keeps the channels of an image together in memory, which makes
+            convolutions and pooling faster on many machines; the same up to rounding and ties between maxima.
     """
 
     block: int = 256
     batch_size: int = 256
     gallery: int = 8
+    order: Literal["published", "yield"] = "published"
+    budget: Seconds | None = None
+    channels_last: bool = False
 
     def __post_init__(self) -> None:
         _at_least(1, block=self.block, batch_size=self.batch_size)
-        _at_least(0, gallery=self.gallery)
+        _at_least(0, gallery=self.gallery, budget=self.budget)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,8 @@ first field is all there is to say, `{linf: 8/255}`.
 from __future__ import annotations
 
 import dataclasses
+import math
+import re
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -18,7 +20,7 @@ from pydantic import ValidationError as PydanticError
 from pydantic_core import PydanticCustomError
 
 from holdfast.errors import HoldfastError, RecipeError, unknown
-from holdfast.recipe.schema import FAMILIES
+from holdfast.recipe.schema import FAMILIES, Seconds
 
 
 def parse(kind: Any, value: Any, *, where: Callable[[tuple[str, ...]], str] | None = None) -> Any:
@@ -53,6 +55,8 @@ def _annotation(kind: Any) -> Any:
         return _record(kind, kind)
     if kind is float:
         return Annotated[float, BeforeValidator(_number)]
+    if kind is Seconds:
+        return Annotated[float, BeforeValidator(_seconds)]
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
         (inner,) = [a for a in arguments if a is not type(None)]
@@ -60,6 +64,8 @@ def _annotation(kind: Any) -> Any:
     if origin is tuple:
         items = tuple(a if a is Ellipsis else _annotation(a) for a in arguments)
         return Annotated[tuple[items], BeforeValidator(_sequence)]  # type: ignore[valid-type]
+    if origin is Mapping:
+        return Annotated[kind, AfterValidator(_options)]
     return kind
 
 
@@ -153,6 +159,28 @@ def _number(value: Any) -> Any:
     if not isinstance(value, float):
         raise _problem(f"expected a number or a fraction such as 8/255; got {_came(value)}")
     return value
+
+
+UNITS = {"s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+"""Units of time in seconds."""
+
+
+def _seconds(value: Any) -> Any:
+    """A time span: seconds, or a number with its unit."""
+    if isinstance(value, str) and (said := re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*([a-z]*)\s*", value)):
+        value = float(said[1]) * UNITS.get(said[2] or "s", math.nan)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        raise _problem(f"expected a time such as 90s, 10min or 1.5h; got {_came(value)}")
+    return float(value)
+
+
+def _options(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of somebody else's function: fractions, and numbers that YAML takes for text, become numbers."""
+    return {key: _number(item) if _is_written_number(item) else item for key, item in value.items()}
+
+
+def _is_written_number(value: Any) -> bool:
+    return isinstance(value, str) and bool(re.fullmatch(r"[-+]?\d*\.?\d+(/\d*\.?\d+|[eE][-+]?\d+)", value))
 
 
 def _sequence(value: Any) -> Any:

@@ -15,6 +15,12 @@ from holdfast.report.numbers import finite
 
 SIGMA = "sigma"
 
+MINIMUM_NORM = frozenset({"fab", "deepfool", "ddn", "fmn", "cw", "cw_linf", "hopskipjump", "boundary"})
+"""Attacks whose point is the nearest success they found, and not just one within eps."""
+
+AROUND = frozenset({"targeted", "eight_bit", "eot"})
+"""Methods that run another attack, which stands in their field `attack`."""
+
 
 @dataclass(frozen=True)
 class Budget:
@@ -52,6 +58,18 @@ class Check:
     def budget(self) -> Budget | None:
         """Where the check stands on an axis; None for methods without one."""
         axis, size = _axis_and_size(self.method, self.params)
+        return None if size is None else Budget(axis, size)
+
+    @property
+    def nearest(self) -> Budget | None:
+        """Norm and largest distance of a check that looks for the nearest success; None for all others."""
+        method, params = self.method, self.params
+        while method in AROUND and isinstance(inner := params.get("attack"), dict) and len(inner) == 1:
+            ((method, fields),) = inner.items()
+            params = fields if isinstance(fields, dict) else {}
+        if method not in MINIMUM_NORM or params.get("until_lost"):
+            return None
+        axis, size = _axis_and_size(method, params)
         return None if size is None else Budget(axis, size)
 
 

@@ -11,7 +11,7 @@ from holdfast.report.checks import Check
 from holdfast.report.numbers import count, several
 from holdfast.report.runs import RunData
 from holdfast.report.tables import NOT_RUN, Cell, Table
-from holdfast.results import accuracies, confusion, per_class
+from holdfast.results import accuracies, confusion, per_class, unsettled
 
 LIMIT = 40  # classes in a table; more are not read by anyone
 
@@ -48,12 +48,15 @@ def class_table(run: RunData) -> ClassTable:
     """Accuracy of every class in every check of a run's main weights."""
     frame = per_class(run.main_rows)
     found = {(row["check"], row["label"]): row for row in frame.iter_rows(named=True)}
+    waiting = set(run.main_rows.filter(unsettled()).select("check", "label").iter_rows())
     shown = _weakest(frame)
     rows = []
     for check in run.main_checks:
-        here = [found.get((check.name, label)) for label in shown]
-        rows.append((check.name, [Cell(NOT_RUN) if r is None else _accuracy(r["accuracy"]) for r in here]))
+        here = [(found.get((check.name, label)), (check.name, label) in waiting) for label in shown]
+        cells = [Cell(NOT_RUN) if row is None else _accuracy(row["accuracy"], bound) for row, bound in here]
+        rows.append((check.name, cells))
     about = "percent right of each class; the stronger the colour, the more is lost"
+    about += "; ≤ where the check is unfinished" if waiting else ""
     caption = f"{run.label}, {run.weights[0]} weights: {about}."
     table = Table(caption, "Check", [run.class_name(label) for label in shown], rows)
     return ClassTable(_caution(frame, len(shown)), table)
@@ -79,7 +82,7 @@ def _panel(run: RunData, check: Check) -> Panel:
     matrix = confusion(rows, run.classes)
     title = f"{run.label}, {run.weights[0]} weights: {check.name}"
     table = _matrix(run, title, matrix, rows) if run.classes <= LIMIT else None
-    return Panel(title, _mistakes(run, matrix), table)
+    return Panel(title, _waiting(rows) + _mistakes(run, matrix), table)
 
 
 def _matrix(run: RunData, title: str, matrix: list[list[int]], rows: pl.DataFrame) -> Table:
@@ -93,6 +96,11 @@ def _matrix(run: RunData, title: str, matrix: list[list[int]], rows: pl.DataFram
         lines.append((names[label], [*cells, *([_tally(none[label], total)] if any(none) else [])]))
     caption = f"{title}. Rows are the true class, columns the predicted one; counts of examples."
     return Table(caption, "True class", [*names, *(["no answer"] if any(none) else [])], lines)
+
+
+def _waiting(rows: pl.DataFrame) -> str:
+    number = rows.select(unsettled().sum()).item()
+    return f"Unfinished: {several(number, 'example')} waiting, counted as right here. " if number else ""
 
 
 def _mistakes(run: RunData, matrix: list[list[int]]) -> str:
@@ -121,8 +129,8 @@ def _caution(frame: pl.DataFrame, shown: int) -> str:
     )
 
 
-def _accuracy(share: float) -> Cell:
-    return Cell(f"{100 * share:.0f}", heat=1 - share)
+def _accuracy(share: float, bound: bool) -> Cell:
+    return Cell(f"{'≤ ' if bound else ''}{100 * share:.0f}", heat=1 - share)
 
 
 def _tally(number: int, total: int, *, good: bool = False) -> Cell:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from holdfast.report.numbers import count, p_value, points
+from holdfast.report.numbers import count, p_value, points, several
 from holdfast.report.runs import RunData
 from holdfast.report.tables import EVERY, Cell, Table
-from holdfast.results import compared
+from holdfast.results import compared, unsettled
 from holdfast.statistics import Paired, holm
 
 LEVEL = 0.05
@@ -25,6 +25,7 @@ class Comparison:
         pairs: checks that both have, each with its paired test (first against second).
         adjusted: p-values after Holm's correction over these checks.
         problem: why there is nothing to compare; empty when there is.
+        unknown: checks that both have and that one has not finished, each with what is missing; they are not tested.
     """
 
     first: str
@@ -32,6 +33,7 @@ class Comparison:
     pairs: tuple[tuple[str, Paired], ...]
     adjusted: tuple[float, ...]
     problem: str = ""
+    unknown: tuple[tuple[str, str], ...] = ()
 
 
 def comparison(first: RunData, second: RunData) -> Comparison:
@@ -42,17 +44,28 @@ def comparison(first: RunData, second: RunData) -> Comparison:
     order = {check.name: place for place, check in enumerate(first.main_checks)}
     shared = [name for name in order if name in {check.name for check in second.main_checks}]
     rows = pl.concat([run.main_rows.filter(pl.col("check").is_in(shared)) for run in (first, second)])
-    pairs = sorted(compared(rows, first.label, second.label), key=lambda pair: order[pair[0]])
+    rows = rows.select("run", "example", "correct", "check", open=unsettled())
     if len(shared) > 1:
-        pairs += compared(_jointly(rows, len(shared)), first.label, second.label)
-    problem = "" if pairs else f"{second.label} and {first.label} share no check with common examples."
+        rows = pl.concat([rows, _jointly(rows, len(shared)).select(rows.columns)])
+    unknown = _unknown(rows)
+    finished = rows.filter(~pl.col("check").is_in(list(unknown)))
+    pairs = sorted(compared(finished, first.label, second.label), key=lambda pair: order.get(pair[0], len(order)))
+    problem = "" if pairs or unknown else f"{second.label} and {first.label} share no check with common examples."
     adjusted = holm([paired.p_value for _, paired in pairs])
-    return Comparison(first.label, second.label, tuple(pairs), adjusted, problem)
+    return Comparison(first.label, second.label, tuple(pairs), adjusted, problem, tuple(unknown.items()))
 
 
 def comparison_table(result: Comparison) -> Table:
     """One row per check: change, examples that changed sides, p-values and what they say."""
-    rows = []
+    columns = (
+        "Examples",
+        "Change in points",
+        f"Only {result.first} right",
+        f"Only {result.second} right",
+        "p",
+        "p (Holm)",
+    )
+    rows: list[tuple[str, list[Cell]]] = []
     for (check, paired), adjusted in zip(result.pairs, result.adjusted, strict=True):
         numbers = (
             count(paired.examples),
@@ -63,19 +76,14 @@ def comparison_table(result: Comparison) -> Table:
             p_value(adjusted),
         )
         rows.append((check, [*(Cell(text) for text in numbers), Cell(_verdict(paired, adjusted), words=True)]))
+    for check, what in result.unknown:
+        rows.append((check, [*[Cell("unknown")] * len(columns), Cell(f"unfinished: {what}", words=True)]))
+    rows.sort(key=lambda row: row[0] == EVERY)
     return Table(
         f"{result.second} against {result.first}: exact McNemar test on the same examples, "
-        f"Holm-corrected over these {len(rows)} tests.",
+        f"Holm-corrected over these {len(result.pairs)} tests.",
         "Check",
-        (
-            "Examples",
-            "Change in points",
-            f"Only {result.first} right",
-            f"Only {result.second} right",
-            "p",
-            "p (Holm)",
-            "Verdict",
-        ),
+        (*columns, "Verdict"),
         rows,
         total=bool(rows) and rows[-1][0] == EVERY,
     )
@@ -90,9 +98,19 @@ def _verdict(paired: Paired, adjusted: float) -> str:
 def _jointly(rows: pl.DataFrame, checks: int) -> pl.DataFrame:
     """Rows of one more check: an example holds when it holds in every check, where all were made."""
     joint = rows.group_by("run", "example", maintain_order=True).agg(
-        seen=pl.col("check").n_unique(), correct=pl.col("correct").all()
+        seen=pl.col("check").n_unique(), correct=pl.col("correct").all(), open=pl.col("open").any()
     )
-    return joint.filter(pl.col("seen") == checks).with_columns(check=pl.lit(EVERY))
+    whole = joint.filter(pl.col("seen") == checks)
+    return whole.with_columns(check=pl.lit(EVERY), open=pl.col("open") & pl.col("correct"))
+
+
+def _unknown(rows: pl.DataFrame) -> dict[str, str]:
+    """Checks in which examples of a run wait, with how many of which run; no difference of theirs is known."""
+    open_ = rows.filter("open").group_by("check", "run", maintain_order=True).len()
+    words: dict[str, list[str]] = {}
+    for check, run, number in open_.iter_rows():
+        words.setdefault(check, []).append(f"{several(number, 'example')} of {run} waiting")
+    return {check: ", ".join(parts) for check, parts in words.items()}
 
 
 def _problem(first: RunData, second: RunData) -> str:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from holdfast.report.checks import SIGMA, Check
 from holdfast.report.numbers import finite, interval, short
 from holdfast.report.runs import RunData
+from holdfast.report.shares import share_of
 from holdfast.results import accuracies
 
-NORMS = {"linf": "ℓ∞", "l2": "ℓ2", "l1": "ℓ1"}
+NORMS = {"linf": "ℓ∞", "l2": "ℓ2", "l1": "ℓ1", "l0": "ℓ0"}
 AXES = (SIGMA, *NORMS)
 SIZES = {"threat", "step_size", "sigma", "variance", "eps"}  # fields that change along a line of a chart
 
@@ -28,6 +29,8 @@ class Curve:
         y: values.
         low: lower ends of the intervals, empty without.
         high: upper ends.
+        bounds: which values are only upper bounds, empty for none.
+        form: a line through the points, steps down at each of them, or the points alone.
     """
 
     run: int
@@ -36,11 +39,14 @@ class Curve:
     y: tuple[float, ...]
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
+    bounds: tuple[bool, ...] = ()
+    form: Literal["line", "steps", "points"] = "line"
 
     @property
     def notes(self) -> tuple[str, ...]:
         """The intervals in words, for the labels that appear under the pointer."""
-        return tuple(interval(low, high) for low, high in zip(self.low, self.high, strict=True))
+        ends = zip(self.low, self.high, self.bounds or (False,) * len(self.low), strict=True)
+        return tuple(interval(low, high) + (" at most, unfinished" if bound else "") for low, high, bound in ends)
 
 
 @dataclass(frozen=True)
@@ -51,18 +57,23 @@ class Chart:
         title: heading.
         x_title: what runs along the axis.
         curves: the lines.
-        share: whether values are shares, drawn from 0 to 100 %.
+        share: whether values are shares, written in percent.
+        whole: whether shares are drawn from 0 to 100 %.
     """
 
     title: str
     x_title: str
     curves: tuple[Curve, ...]
     share: bool
+    whole: bool = True
 
 
 def budget_charts(runs: Sequence[RunData]) -> tuple[Chart, ...]:
-    """Accuracy against noise, and against eps of each norm; only those with data."""
-    found = {check.budget.axis for run in runs for check in run.main_checks if check.budget}
+    """Accuracy against noise, and against eps of each norm; only those with data.
+
+    A check that looks for the nearest success says more than one accuracy, and has charts of its own.
+    """
+    found = {check.budget.axis for run in runs for check in run.main_checks if check.budget and not check.nearest}
     axes = sorted(found, key=lambda axis: (AXES.index(axis) if axis in AXES else len(AXES), axis))
     return tuple(_budget_chart(runs, axis) for axis in axes)
 
@@ -95,31 +106,37 @@ def training_charts(runs: Sequence[RunData]) -> tuple[Chart, ...]:
 
 
 def _budget_chart(runs: Sequence[RunData], axis: str) -> Chart:
-    checks = [[check for check in run.main_checks if check.budget and check.budget.axis == axis] for run in runs]
-    kinds = _kinds([check for some in checks for check in some])
+    checks = [
+        [check for check in run.main_checks if check.budget and check.budget.axis == axis and not check.nearest]
+        for run in runs
+    ]
+    kinds = kinds_of([check for some in checks for check in some])
     curves = []
     for place, run in enumerate(runs):
-        names = dict.fromkeys(kinds[check.name] for check in checks[place])
-        curves += [_curve(place, run, k, [c for c in checks[place] if kinds[c.name] == k]) for k in names]
+        clean = next((check.name for check in run.main_checks if check.clean), None)
+        found = {row["check"]: row for row in accuracies(run.main_rows).iter_rows(named=True)}
+        groups: dict[str, list[tuple[float, str]]] = {}
+        for check in checks[place]:
+            groups.setdefault(kinds[check.name], []).append((check.budget.size if check.budget else 0.0, check.name))
+        for kind, spots in groups.items():
+            start = [(0.0, clean)] if clean is not None and min(spots)[0] > 0 else []
+            curves.append(through(place, kind, [(size, found[name]) for size, name in sorted(start + spots)]))
     if axis == SIGMA:
         return Chart("Gaussian noise", "standard deviation σ of the noise", tuple(curves), True)
     norm = NORMS.get(axis, axis)
     return Chart(f"Changes bounded in {norm}", f"largest change ε in {norm}", tuple(curves), True)
 
 
-def _curve(place: int, run: RunData, kind: str, checks: Sequence[Check]) -> Curve:
-    """The line through checks of one kind, from the clean accuracy at 0."""
-    found = {row["check"]: row for row in accuracies(run.main_rows).iter_rows(named=True)}
-    spots = sorted((check.budget.size, check.name) for check in checks if check.budget)
-    clean = next((check.name for check in run.main_checks if check.clean), None)
-    if clean is not None and spots[0][0] > 0:
-        spots.insert(0, (0.0, clean))
-    rows = [found[name] for _, name in spots]
-    y, low, high = (tuple(row[key] for row in rows) for key in ("accuracy", "low", "high"))
-    return Curve(place, kind, tuple(size for size, _ in spots), y, low, high)
+def through(
+    place: int, kind: str, spots: Sequence[tuple[float, Mapping[str, Any]]], form: Literal["line", "points"] = "line"
+) -> Curve:
+    """The curve of accuracies with their intervals, each at its position."""
+    shares = [share_of(row) for _, row in spots]
+    y, low, high = (tuple(getattr(share, key) for share in shares) for key in ("value", "low", "high"))
+    return Curve(place, kind, tuple(x for x, _ in spots), y, low, high, tuple(s.bound for s in shares), form)
 
 
-def _kinds(checks: Sequence[Check]) -> dict[str, str]:
+def kinds_of(checks: Sequence[Check]) -> dict[str, str]:
     """The kind of each check by name: its method, with the fields that tell variants of a method apart."""
     kinds = {}
     for check in checks:

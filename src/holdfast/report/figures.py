@@ -23,12 +23,16 @@ class Key:
     Args:
         label: a run or a kind of line.
         colour: number of the colour, or None for the colour of the text.
-        dash: number of the dash.
+        dash: number of the dash, or of the symbol.
+        point: whether it is a symbol instead of a line.
+        row: whether a new row of the legend begins here.
     """
 
     label: str
     colour: int | None
     dash: int
+    point: bool = False
+    row: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,9 +53,12 @@ class Figure:
 
 
 def figure(chart: Chart, labels: Sequence[str], identifier: str) -> Figure:
-    """Draw a chart: with several runs colour tells runs and dashes tell kinds, with one run both tell kinds."""
-    kinds = list(dict.fromkeys(curve.kind for curve in chart.curves))
-    styles = [_style(curve, kinds, several=len(labels) > 1) for curve in chart.curves]
+    """Draw a chart: with several runs colour tells runs and dashes tell kinds, with one run both tell kinds.
+
+    Kinds that are points alone are told by their symbols in the same way.
+    """
+    kinds = _Kinds.of(chart)
+    styles = [kinds.style(curve, several=len(labels) > 1) for curve in chart.curves]
     traces = [
         _trace(curve, _name(curve, labels, kinds), colour, dash, chart.share)
         for curve, (colour, dash) in zip(chart.curves, styles, strict=True)
@@ -64,36 +71,63 @@ def plain(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _style(curve: Curve, kinds: Sequence[str], *, several: bool) -> tuple[int, int]:
-    kind = kinds.index(curve.kind)
-    return (curve.run if several else kind) % COLOURS, kind % len(DASHES)
+@dataclass(frozen=True)
+class _Kinds:
+    """What a chart draws: kinds of lines, and kinds of points."""
+
+    lines: tuple[str, ...]
+    points: tuple[str, ...]
+
+    @classmethod
+    def of(cls, chart: Chart) -> _Kinds:
+        lines = dict.fromkeys(curve.kind for curve in chart.curves if curve.form != "points")
+        points = dict.fromkeys(curve.kind for curve in chart.curves if curve.form == "points")
+        return cls(tuple(lines), tuple(points))
+
+    def __len__(self) -> int:
+        return len(self.lines) + len(self.points)
+
+    def style(self, curve: Curve, *, several: bool) -> tuple[int, int]:
+        """Number of the colour, and of the dash or symbol."""
+        points = curve.form == "points"
+        own = (self.points if points else self.lines).index(curve.kind)
+        colour = curve.run if several else own + (len(self.lines) if points else 0)
+        return colour % COLOURS, own % len(DASHES)
 
 
-def _name(curve: Curve, labels: Sequence[str], kinds: Sequence[str]) -> str:
+def _name(curve: Curve, labels: Sequence[str], kinds: _Kinds) -> str:
     if len(labels) == 1:
         return curve.kind
     return labels[curve.run] if len(kinds) == 1 else f"{labels[curve.run]}, {curve.kind}"
 
 
-def _keys(chart: Chart, labels: Sequence[str], kinds: Sequence[str]) -> tuple[Key, ...]:
-    if len(labels) == 1:
-        return tuple(Key(kind, i % COLOURS, i % len(DASHES)) for i, kind in enumerate(kinds))
+def _keys(chart: Chart, labels: Sequence[str], kinds: _Kinds) -> tuple[Key, ...]:
+    several, first = len(labels) > 1, len(kinds.lines)
+    lines = [
+        Key(kind, None if several else i % COLOURS, i % len(DASHES), row=several and i == 0)
+        for i, kind in enumerate(kinds.lines)
+    ]
+    points = [
+        Key(kind, None if several else (first + i) % COLOURS, i % len(SYMBOLS), point=True, row=i == 0 and bool(lines))
+        for i, kind in enumerate(kinds.points)
+    ]
+    if not several:
+        return (*lines, *points)
     present = {curve.run for curve in chart.curves}
     runs = [Key(label, i % COLOURS, 0) for i, label in enumerate(labels) if i in present]
-    dashes = [Key(kind, None, i % len(DASHES)) for i, kind in enumerate(kinds)]
-    return (*runs, *(dashes if len(kinds) > 1 else ()))
+    return (*runs, *(lines if len(kinds) > 1 else ()), *points)
 
 
 def _trace(curve: Curve, name: str, colour: int, dash: int, share: bool) -> dict[str, Any]:
     ink = f"var(--series-{colour})"
     trace: dict[str, Any] = {
         "type": "scatter",
-        "mode": "lines+markers" if len(curve.x) <= FEW else "lines",
+        "mode": _mode(curve),
         "name": plain(name),
         "x": curve.x,
         "y": curve.y,
-        "line": {"color": ink, "dash": DASHES[dash], "width": 2},
-        "marker": {"color": ink, "symbol": SYMBOLS[dash], "size": 7},
+        "line": {"color": ink, "dash": DASHES[dash], "width": 2, "shape": "hv" if curve.form == "steps" else "linear"},
+        "marker": {"color": ink, "symbol": _symbols(curve, dash), "size": 9 if curve.form == "points" else 7},
         "hovertemplate": HOVER.format("y:.1%" if share else "y:.4g"),
     }
     if curve.low:
@@ -111,6 +145,18 @@ def _trace(curve: Curve, name: str, colour: int, dash: int, share: bool) -> dict
     return trace
 
 
+def _mode(curve: Curve) -> str:
+    if curve.form == "line":
+        return "lines+markers" if len(curve.x) <= FEW else "lines"
+    return "markers" if curve.form == "points" else "lines"
+
+
+def _symbols(curve: Curve, number: int) -> str | list[str]:
+    """The symbol of a line's points; hollow where a value is only an upper bound."""
+    symbol = SYMBOLS[number]
+    return [f"{symbol}-open" if bound else symbol for bound in curve.bounds] if any(curve.bounds) else symbol
+
+
 def _layout(chart: Chart) -> dict[str, Any]:
     axis = {
         "color": "var(--quiet)",
@@ -121,7 +167,7 @@ def _layout(chart: Chart) -> dict[str, Any]:
         "fixedrange": True,
     }
     font = {"family": "system-ui, sans-serif", "size": 13, "color": "var(--ink)"}
-    share = {"range": [0, 1.02], "tickformat": ".0%", "dtick": 0.2}
+    share = {"range": [0, 1.02], "tickformat": ".0%", "dtick": 0.2} if chart.whole else {"tickformat": ".0%"}
     return {
         "showlegend": False,
         "height": 320,
@@ -135,5 +181,5 @@ def _layout(chart: Chart) -> dict[str, Any]:
         "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": "var(--quiet)", "activecolor": "var(--ink)"},
         "xaxis": axis
         | {"title": {"text": plain(chart.x_title), "font": {"size": 13}, "standoff": 8}, "rangemode": "tozero"},
-        "yaxis": axis | (share if chart.share else {"rangemode": "tozero"}),
+        "yaxis": axis | {"rangemode": "tozero"} | (share if chart.share else {}),
     }

@@ -53,8 +53,7 @@ class Gallery:
     @property
     def factor(self) -> float:
         """By how much the page magnifies the change: the largest round number that stays within grey ± a half."""
-        largest = float(np.abs(self.z - self.x).max(initial=0.0))
-        return max((f for f in NICE if f * largest <= 0.5 + 1e-6), default=NICE[0]) if largest else 1.0
+        return magnification(float(np.abs(self.z - self.x).max(initial=0.0)))
 
 
 def read_galleries(path: Path) -> tuple[Gallery, ...]:
@@ -62,14 +61,21 @@ def read_galleries(path: Path) -> tuple[Gallery, ...]:
     return tuple(_read(file) for file in sorted(path.glob("*.npz")))
 
 
-def png(image: NDArray[np.floating]) -> str:
-    """A (C, H, W) image in [0, 1] as a PNG data URI, magnified by a whole number to about `SIDE` pixels.
+def magnification(largest: float) -> float:
+    """The largest round factor by which a change of this size stays within grey ± a half."""
+    return max((f for f in NICE if f * largest <= 0.5 + 1e-6), default=NICE[0]) if largest else 1.0
 
-    One channel is grey, three are colours, any other number is averaged to grey.
-    """
+
+def picture_of(image: NDArray[np.floating]) -> Image.Image:
+    """A (C, H, W) image in [0, 1] in eight bits: one channel is grey, three are colours, else they are averaged."""
     shown = image if len(image) in (1, 3) else image.mean(axis=0, keepdims=True)
     pixels = np.rint(shown * 255).astype(np.uint8)
-    picture = Image.fromarray(pixels[0] if len(pixels) == 1 else np.ascontiguousarray(pixels.transpose(1, 2, 0)))
+    return Image.fromarray(pixels[0] if len(pixels) == 1 else np.ascontiguousarray(pixels.transpose(1, 2, 0)))
+
+
+def png(image: NDArray[np.floating]) -> str:
+    """A (C, H, W) image in [0, 1] as a PNG data URI, magnified by a whole number to about `SIDE` pixels."""
+    picture = picture_of(image)
     scale = max(1, SIDE // max(picture.size))
     buffer = io.BytesIO()
     picture.resize((picture.width * scale, picture.height * scale), Image.Resampling.NEAREST).save(buffer, "PNG")
@@ -78,7 +84,12 @@ def png(image: NDArray[np.floating]) -> str:
 
 def change(gallery: Gallery, index: int) -> NDArray[np.floating]:
     """The magnified change of one example: middle grey where nothing changed."""
-    shown: NDArray[np.floating] = np.clip(0.5 + gallery.factor * (gallery.z[index] - gallery.x[index]), 0, 1)
+    return magnified(gallery.x[index], gallery.z[index], gallery.factor)
+
+
+def magnified(x: NDArray[np.floating], z: NDArray[np.floating], factor: float) -> NDArray[np.floating]:
+    """The change from `x` to `z` around middle grey."""
+    shown: NDArray[np.floating] = np.clip(0.5 + factor * (z - x), 0, 1)
     return shown
 
 

@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from importlib import resources
 
+import polars as pl
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from holdfast.report import gallery
 from holdfast.report.classes import class_table, panels
 from holdfast.report.compare import comparison, comparison_table
+from holdfast.report.composed import yield_tables
 from holdfast.report.curves import Chart, budget_charts, training_charts
+from holdfast.report.distances import curve_tables, distance_charts, distances_of, quartile_table
 from holdfast.report.figures import Figure, figure
 from holdfast.report.numbers import decimal
 from holdfast.report.provenance import doubts, facts_table
 from holdfast.report.runs import RunData
 from holdfast.report.summary import verdict
-from holdfast.report.tables import cost, epochs, headline
+from holdfast.report.tables import cost, epochs, headline, unfinished_table
+from holdfast.report.trust import trust
+from holdfast.report.unfinished import gaps
+from holdfast.results import unsettled
 
-HELD, FOOLED, WRONG_BEFORE = "held", "fooled", "wrong already before"
+HELD, SO_FAR, FOOLED, WRONG_BEFORE = "held", "held so far", "fooled", "wrong already before"
 
 
 @dataclass(frozen=True)
@@ -51,11 +57,13 @@ class Picture:
 def render(runs: Sequence[RunData], *, title: str | None = None) -> str:
     """The whole page as text."""
     labels = [run.label for run in runs]
-    robustness = _figures(budget_charts(runs), labels, "budget")
+    charts, nearest = budget_charts(runs), distances_of(runs)
+    robustness = _figures(charts, labels, "budget")
+    curves = distance_charts(runs, nearest)
+    distances = _figures(curves, labels, "distance")
     training = _figures(training_charts(runs), labels, "training")
-    scripts = [_file("report.js")]
-    if robustness or training:
-        scripts.insert(0, _plotly())
+    figures = (*robustness, *distances, *training)
+    scripts = [*([_plotly()] if figures else []), _file("report.js")]
     return (
         _environment()
         .get_template("page.html.j2")
@@ -63,11 +71,19 @@ def render(runs: Sequence[RunData], *, title: str | None = None) -> str:
             title=title or "Report on " + ", ".join(labels),
             runs=runs,
             verdicts=[verdict(run) for run in runs],
+            trusts=[trust(run) for run in runs],
             headline=headline(runs),
             cost=cost(runs),
+            unfinished=unfinished_table([gap for run in runs for gap in gaps(run)]),
+            yields=yield_tables(runs),
             robustness=robustness,
+            hollow=_bounded(charts),
+            hollow_points=_bounded(curves),
+            distances=distances,
+            curve_tables=curve_tables(runs, nearest),
+            quartiles=quartile_table(runs, nearest),
             training=training,
-            specs={each.identifier: each.spec for each in (*robustness, *training)},
+            specs={each.identifier: each.spec for each in figures},
             epochs=[epochs(run) for run in runs if run.epochs],
             untrained=[run.label for run in runs if not run.epochs],
             classes=[class_table(run) for run in runs],
@@ -100,6 +116,11 @@ def _figures(charts: Sequence[Chart], labels: Sequence[str], name: str) -> list[
     return [figure(chart, labels, f"{name}-{number}") for number, chart in enumerate(charts)]
 
 
+def _bounded(charts: Sequence[Chart]) -> bool:
+    """Whether one of the values is only an upper bound."""
+    return any(any(curve.bounds) for chart in charts for curve in chart.curves)
+
+
 def _sorted(run: RunData) -> list[gallery.Gallery]:
     """Galleries of the main weights first, then as the tables order checks."""
     order = [check.name for check in run.main_checks]
@@ -110,12 +131,14 @@ def _sorted(run: RunData) -> list[gallery.Gallery]:
 
 
 def _pictures(run: RunData, shown: gallery.Gallery) -> list[Picture]:
-    return [_picture(run, shown, index) for index in range(min(len(shown.x), gallery.LIMIT))]
+    here = (pl.col("weights") == shown.weights) & (pl.col("check") == shown.check)
+    waiting = set(run.rows.filter(here & unsettled())["example"])
+    return [_picture(run, shown, index, waiting) for index in range(min(len(shown.x), gallery.LIMIT))]
 
 
-def _picture(run: RunData, shown: gallery.Gallery, index: int) -> Picture:
+def _picture(run: RunData, shown: gallery.Gallery, index: int, waiting: Set[int]) -> Picture:
     label, before, after = (int(values[index]) for values in (shown.label, shown.before, shown.after))
-    held = HELD if after == label else FOOLED
+    held = FOOLED if after != label else SO_FAR if int(shown.example[index]) in waiting else HELD
     return Picture(
         example=int(shown.example[index]),
         label=run.class_name(label),

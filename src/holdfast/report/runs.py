@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ from holdfast.errors import LedgerError
 from holdfast.report.checks import Check, checks_of
 from holdfast.report.gallery import Gallery, read_galleries
 from holdfast.results import Ledger
+from holdfast.verdicts import read_verdicts
+from holdfast.verdicts.store import Stored
 
 PREFERRED = ("best", "given", "last")
 
@@ -30,6 +32,7 @@ class RunData:
         recipe: text of `recipe.yaml`, or None.
         epochs: lines of `metrics.jsonl`, empty when there is none.
         galleries: images before and after, empty when there are none.
+        verdicts: on whether the numbers can be trusted, as stored; empty when nobody asked.
     """
 
     label: str
@@ -38,6 +41,7 @@ class RunData:
     recipe: str | None
     epochs: tuple[Mapping[str, Any], ...]
     galleries: tuple[Gallery, ...]
+    verdicts: tuple[Stored, ...] = ()
 
     @cached_property
     def weights(self) -> tuple[str, ...]:
@@ -91,6 +95,7 @@ def read_run(path: Path) -> RunData:
             recipe=_text(recipe) if recipe.exists() else None,
             epochs=_epochs(path / "metrics.jsonl"),
             galleries=read_galleries(path / "gallery"),
+            verdicts=tuple(read_verdicts(path)),
         ),
         name,
     )
@@ -106,8 +111,7 @@ def read_runs(paths: Sequence[Path]) -> tuple[RunData, ...]:
 
 
 def _labelled(run: RunData, label: str) -> RunData:
-    rows = run.rows.with_columns(run=pl.lit(label))
-    return RunData(label, run.facts, rows, run.recipe, run.epochs, run.galleries)
+    return replace(run, label=label, rows=run.rows.with_columns(run=pl.lit(label)))
 
 
 def _preference(weights: str) -> tuple[int, str]:
@@ -148,7 +152,7 @@ def _facts(path: Path) -> dict[str, Any]:
     facts = _json(_text(path), str(path))
     if not isinstance(facts.get("name"), str) or not facts["name"]:
         raise LedgerError(f"{path}: expected a name of the run under 'name', got {facts.get('name')!r}")
-    for key in ("versions", "data", "model", "weights", "seconds"):
+    for key in ("versions", "data", "model", "weights", "seconds", "not_run"):
         if not isinstance(facts.get(key, {}), dict | None):
             raise LedgerError(f"{path}: expected an object under '{key}', got {type(facts[key]).__name__}")
     return facts

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from holdfast.report.numbers import interval, listed, percent, several
+from holdfast.report.numbers import count, listed, several
 from holdfast.report.runs import RunData
-from holdfast.report.tables import share_cell
+from holdfast.report.shares import Share, share_of
+from holdfast.report.unfinished import absent
 from holdfast.results import accuracies, worst_case
 
 NEAR = 0.05  # below clean, and still said to hold
@@ -34,40 +34,53 @@ class Verdict:
 
 def verdict(run: RunData) -> Verdict:
     """Sum up one run's main weights."""
-    found = {row["check"]: row for row in accuracies(run.main_rows).iter_rows(named=True)}
+    weights = run.weights[0]
+    found = {row["check"]: share_of(row) for row in accuracies(run.main_rows).iter_rows(named=True)}
     clean = next((found[check.name] for check in run.main_checks if check.clean), None)
-    worst = next(worst_case(run.main_rows).iter_rows(named=True), None)
-    changed = [found[check.name] for check in run.main_checks if not check.clean]
-    return Verdict(run.label, _lead(clean, worst), _details(run, clean, changed), _figures(clean, worst, changed))
+    row = next(worst_case(run.main_rows).iter_rows(named=True), None)
+    worst = None if row is None else share_of(row, absent=absent(run, weights))
+    seen = "" if row is None else _seen(row["examples"], run.main_rows["example"].n_unique())
+    changed = {check.name: found[check.name] for check in run.main_checks if not check.clean}
+    return Verdict(
+        run.label, _lead(clean, worst, seen), _details(run, clean, changed), _figures(clean, worst if changed else None)
+    )
 
 
-def _lead(clean: dict[str, Any] | None, worst: dict[str, Any] | None) -> str:
-    first = f"{percent(clean['accuracy'])} clean" if clean else "clean images were not checked"
+def _lead(clean: Share | None, worst: Share | None, seen: str) -> str:
+    first = f"{clean.text} clean" if clean else "clean images were not checked"
     if worst is None:
         return f"{first}; no example went through every check, so the worst case is unknown."
-    return f"{first}; {percent(worst['accuracy'])} {interval(worst['low'], worst['high'])} survive every check."
+    if worst.bound:
+        return f"{first}; {worst.text} survive every check{seen}: an upper bound, not everything was run."
+    return f"{first}; {worst.text} {worst.interval} survive every check{seen}."
 
 
-def _details(run: RunData, clean: dict[str, Any] | None, changed: Sequence[dict[str, Any]]) -> tuple[str, ...]:
+def _seen(examples: int, total: int) -> str:
+    return "" if examples == total else f", of the {count(examples)} of {count(total)} examples that all checks saw"
+
+
+def _details(run: RunData, clean: Share | None, changed: Mapping[str, Share]) -> tuple[str, ...]:
     about = f"{run.weights[0]} weights, {several(len(run.main_checks), 'check')}"
     if not changed:
         return ("Only clean images were checked: nothing is known about robustness.", f"Numbers: {about}.")
-    lines = []
+    lines, checks = [], f"{len(changed)} checks"
     if clean:
-        held = [row["check"] for row in changed if row["accuracy"] >= clean["accuracy"] - NEAR]
-        where = f"in {len(held)} of {len(changed)} checks: {listed(held)}" if held else "in none of the checks"
-        lines.append(f"Holds (at most 5 points below clean) {where}.")
-    broken = [row["check"] for row in changed if row["accuracy"] < HALF]
-    where = f"in {len(broken)} of {len(changed)} checks: {listed(broken)}" if broken else "in none of the checks"
-    lines.append(f"Breaks (fewer than half right) {where}.")
-    hardest = min(changed, key=lambda row: row["accuracy"])
-    lines.append(f"Hardest: {hardest['check']}, {percent(hardest['accuracy'])}. Numbers: {about}.")
+        held = [name for name, share in changed.items() if not share.bound and share.value >= clean.value - NEAR]
+        lines.append(f"Holds (at most 5 points below clean) {_where(held, checks)}.")
+    broken = [name for name, share in changed.items() if share.value < HALF]
+    lines.append(f"Breaks (fewer than half right) {_where(broken, checks)}.")
+    if waiting := [name for name, share in changed.items() if share.bound]:
+        lines.append(f"Unfinished, so that only an upper bound is known, {_where(waiting, checks)}.")
+    hardest = min(changed, key=lambda name: changed[name].value)
+    so_far = " so far" if waiting else ""
+    lines.append(f"Hardest{so_far}: {hardest}, {changed[hardest].text}. Numbers: {about}.")
     return tuple(lines)
 
 
-def _figures(
-    clean: dict[str, Any] | None, worst: dict[str, Any] | None, changed: Sequence[dict[str, Any]]
-) -> tuple[tuple[str, str, str], ...]:
-    named = [("clean", clean), ("every check", worst if changed else None)]
-    cells = [(name, share_cell(row)) for name, row in named if row]
-    return tuple((name, cell.text, cell.note) for name, cell in cells)
+def _where(names: Sequence[str], checks: str) -> str:
+    return f"in {len(names)} of {checks}: {listed(names)}" if names else "in none of the checks"
+
+
+def _figures(clean: Share | None, worst: Share | None) -> tuple[tuple[str, str, str], ...]:
+    named = [("clean", clean), ("every check", worst)]
+    return tuple((name, share.text, share.note) for name, share in named if share)

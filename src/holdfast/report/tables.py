@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
 from holdfast.report.checks import Check, checks_of
-from holdfast.report.numbers import counts, decimal, interval, percent, several
+from holdfast.report.numbers import count, counts, decimal, several
 from holdfast.report.runs import RunData
+from holdfast.report.shares import Share, share_of
+from holdfast.report.unfinished import Gap, absent, unseen
 from holdfast.results import accuracies, worst_case
 
 NOT_RUN = "not run"
@@ -59,10 +61,9 @@ class Table:
     total: bool = False
 
 
-def share_cell(row: dict[str, Any], note: str = "") -> Cell:
-    """Accuracy with its interval, from a row that `results.with_interval` made."""
-    value, low, high = row["accuracy"], row["low"], row["high"]
-    return Cell(percent(value), " ".join(filter(None, (interval(low, high), note))), span=(value, low, high))
+def share_cell(share: Share, note: str = "") -> Cell:
+    """Accuracy with its interval."""
+    return Cell(share.text, ", ".join(filter(None, (share.note, note))), span=(share.value, share.low, share.high))
 
 
 def all_rows(runs: Sequence[RunData]) -> pl.DataFrame:
@@ -80,13 +81,17 @@ def headline(runs: Sequence[RunData]) -> Table:
     found = _by_place(accuracies(all_rows(runs)))
     worst = {(row["run"], row["weights"]): row for row in worst_case(all_rows(runs)).iter_rows(named=True)}
     places = _places(runs)
+    missing = {(run.label, weights): unseen(run, weights) for run in runs for weights in run.weights}
     rows = []
     for check in all_checks(runs):
         here = [found.get((*place, check.name)) for place in places]
-        cells = [Cell(NOT_RUN) if row is None else share_cell(row) for row in here]
+        cells = [
+            Cell(NOT_RUN) if row is None else share_cell(share_of(row), part(row, missing[place].get(check.name, 0)))
+            for place, row in zip(places, here, strict=True)
+        ]
         rows.append((check.name, [Cell(counts([row["examples"] for row in here if row])), *cells]))
     if worst:
-        rows.append((EVERY, [Cell(counts([row["examples"] for row in worst.values()])), *_worst_cells(places, worst)]))
+        rows.append((EVERY, [Cell(counts([row["examples"] for row in worst.values()])), *_worst_cells(runs, worst)]))
     return Table(
         "Accuracy in each check, in percent of the examples, with its 95 % Wilson interval.",
         "Check",
@@ -95,6 +100,20 @@ def headline(runs: Sequence[RunData]) -> Table:
         groups=(("", 1), *((run.label, len(run.weights)) for run in runs)),
         total=bool(worst),
     )
+
+
+def part(row: Mapping[str, Any], missing: int) -> str:
+    """That a check has seen only a part of the examples; empty if it has seen all."""
+    return f"{count(row['examples'])} of {count(row['examples'] + missing)} examples" if missing else ""
+
+
+def unfinished_table(found: Sequence[Gap]) -> Table:
+    """One line for each piece of work that is missing."""
+    rows = [
+        (gap.what, [Cell(gap.run, words=True), Cell(gap.weights, words=True), Cell(count(gap.examples))])
+        for gap in found
+    ]
+    return Table("Not run, and on how many examples.", "Check", ("Run", "Weights", "Examples"), rows)
 
 
 def cost(runs: Sequence[RunData]) -> Table:
@@ -147,12 +166,18 @@ def _by_place(frame: pl.DataFrame) -> dict[tuple[str, str, str], dict[str, Any]]
     return {(row["run"], row["weights"], row["check"]): row for row in frame.iter_rows(named=True)}
 
 
-def _worst_cells(places: Sequence[tuple[str, str]], worst: dict[tuple[str, str], dict[str, Any]]) -> list[Cell]:
+def _worst_cells(runs: Sequence[RunData], worst: dict[tuple[str, str], dict[str, Any]]) -> list[Cell]:
     """The worst case of each column; where columns differ in their number of checks, each says its own."""
     numbers = {row["checks"] for row in worst.values()}
     cells = []
-    for place in places:
-        row = worst.get(place)
-        note = several(row["checks"], "check") if row and len(numbers) > 1 else ""
-        cells.append(share_cell(row, note) if row else Cell("unknown", "no example was in all checks"))
+    for run in runs:
+        for weights in run.weights:
+            row = worst.get((run.label, weights))
+            if row is None:
+                cells.append(Cell("unknown", "no example was in all checks"))
+                continue
+            total = run.rows.filter(pl.col("weights") == weights)["example"].n_unique()
+            checks = several(row["checks"], "check") if len(numbers) > 1 else ""
+            note = ", ".join(filter(None, (checks, part(row, total - row["examples"]))))
+            cells.append(share_cell(share_of(row, absent=absent(run, weights)), note))
     return cells

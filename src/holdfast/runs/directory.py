@@ -16,7 +16,14 @@ from holdfast.models import read_metadata
 from holdfast.recipe import Recipe, parse, plain, to_yaml
 from holdfast.results import Ledger, write_atomically
 
-FREE = ("checks", "evaluate.batch_size", "evaluate.gallery")
+FREE = (
+    "checks",
+    "evaluate.batch_size",
+    "evaluate.budget",
+    "evaluate.channels_last",
+    "evaluate.gallery",
+    "evaluate.order",
+)
 """What may change between two visits to a run: neither its weights nor the blocks of its ledger depend on it."""
 
 

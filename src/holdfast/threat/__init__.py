@@ -1,15 +1,17 @@
-"""What the adversary may do: balls in the three usual norms, cut by the box [0, 1].
+"""What the adversary may do: balls in the three usual norms, or of so many changed values, cut by the box [0, 1].
 
 A threat knows its geometry, so that no attack asks which norm it has. `project` goes to the ball first and to the box
 second. Since the centre is in the box, clipping only shortens a perturbation, so the result lies in both. For `Linf` it
 is also the nearest point of the intersection; for `L2` and `L1` that point is `project_exact`, which costs a sort.
+`L0`, which counts, is no norm: it projects exactly, but is not convex and refused by attacks whose steps have a length.
 """
 
+from holdfast.threat.l0 import L0
 from holdfast.threat.l1 import L1
 from holdfast.threat.l2 import L2, rescale_into_box
 from holdfast.threat.linf import Linf
 from holdfast.types import Threat
 
-THREATS: dict[str, type[Threat]] = {"linf": Linf, "l2": L2, "l1": L1}
+THREATS: dict[str, type[Threat]] = {"linf": Linf, "l2": L2, "l1": L1, "l0": L0}
 
-__all__ = ["L1", "L2", "THREATS", "Linf", "rescale_into_box"]
+__all__ = ["L0", "L1", "L2", "THREATS", "Linf", "rescale_into_box"]

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from holdfast.rng import Streams
+from holdfast.threat.shape import room
 from holdfast.types import Threat
 
 
@@ -21,6 +22,10 @@ class Ball(Threat, Protocol):
 
     def sample_within(self, x: Tensor, rng: Streams, radius: float | Tensor) -> Tensor:
         """As `sample`, with another radius, one for all or (N,)."""
+        ...
+
+    def rescaled(self, radius: Tensor, factor: float) -> Tensor:
+        """Radii (N,) made larger or smaller by a factor, in steps that the norm has."""
         ...
 
     def to_hyperplane(self, x: Tensor, normal: Tensor, value: Tensor) -> Tensor:
@@ -67,3 +72,20 @@ def towards_zero(normal: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
     largest = flat.abs().amax(1)
     largest = largest.where(largest > 0, torch.ones_like(largest))
     return flat / largest[:, None] * -value.sign()[:, None], value.abs() / largest
+
+
+def fill(x: Tensor, direction: Tensor, far: Tensor, order: Tensor) -> Tensor:
+    """Coordinates in this order, each as far as the box allows, until a linear function has come far enough.
+
+    Args:
+        x: points in [0, 1], (N, ...).
+        direction: the function's gradient, (N, D).
+        far: how much it has to grow, (N,).
+        order: of the coordinates, (N, D).
+    """
+    slope, limit = (rows.gather(1, order) for rows in (direction.abs(), room(x.flatten(1), direction)))
+    gain = slope * limit
+    left = far[:, None] - (gain.cumsum(1) - gain)
+    move = torch.minimum(limit, left.clamp(min=0) / slope.where(slope > 0, torch.inf))
+    move = move * direction.gather(1, order).sign()
+    return (x + torch.zeros_like(move).scatter(1, order, move).view_as(x)).clamp_(0, 1)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from holdfast.rng import Streams
-from holdfast.threat.ball import towards_zero
+from holdfast.threat.ball import fill, towards_zero
 from holdfast.threat.shape import checked_eps, per_example, radii, room
 
 
@@ -94,16 +94,14 @@ class L1:
         """Largest absolute value per example."""
         return grad.abs().flatten(1).amax(1)
 
+    def rescaled(self, radius: Tensor, factor: float) -> Tensor:
+        """Radii (N,) times a factor."""
+        return factor * radius
+
     def to_hyperplane(self, x: Tensor, normal: Tensor, value: Tensor) -> Tensor:
         """Coordinates in the order of their slope, each as far as the box allows, until the function is zero."""
         direction, far = towards_zero(normal, value)
-        slope, order = direction.abs().sort(dim=1, descending=True)
-        limit = room(x.flatten(1), direction).gather(1, order)
-        gain = slope * limit
-        left = far[:, None] - (gain.cumsum(1) - gain)
-        move = torch.minimum(limit, left.clamp(min=0) / slope.where(slope > 0, torch.inf))
-        move = move * direction.gather(1, order).sign()
-        return (x + torch.zeros_like(move).scatter(1, order, move).view_as(x)).clamp_(0, 1)
+        return fill(x, direction, far, direction.abs().argsort(dim=1, descending=True))
 
 
 def _shrunk(z: Tensor, x: Tensor, limit: Tensor, radius: float | Tensor) -> Tensor:

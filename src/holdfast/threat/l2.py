@@ -78,6 +78,10 @@ class L2:
         largest = _nonzero(flat.abs().amax(1))
         return largest * norm(flat / largest[:, None])
 
+    def rescaled(self, radius: Tensor, factor: float) -> Tensor:
+        """Radii (N,) times a factor."""
+        return factor * radius
+
     def to_hyperplane(self, x: Tensor, normal: Tensor, value: Tensor) -> Tensor:
         """Along the normal, lengthened where the box stops a coordinate: the nearest point is `clip(x + t w)`."""
         direction, far = towards_zero(normal, value)

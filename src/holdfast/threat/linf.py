@@ -66,6 +66,10 @@ class Linf:
         """Sum of absolute values per example."""
         return grad.abs().flatten(1).sum(1)
 
+    def rescaled(self, radius: Tensor, factor: float) -> Tensor:
+        """Radii (N,) times a factor."""
+        return factor * radius
+
     def to_hyperplane(self, x: Tensor, normal: Tensor, value: Tensor) -> Tensor:
         """Every coordinate goes the same way, or as far as the box allows."""
         direction, far = towards_zero(normal, value)

@@ -1,0 +1,89 @@
+"""Attacks of foolbox."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from holdfast.attacks import foreign
+from holdfast.rng import Streams
+from holdfast.types import Classifier, Threat
+
+
+@dataclass(frozen=True, kw_only=True)
+class Foolbox:
+    """An attack of foolbox (extra `foolbox`).
+
+    Attacks with a budget get eps, those that minimise a distance search without a bound. A point beyond eps is no
+    success: the image itself is returned. Examples that are lost already are not attacked.
+
+    Args:
+        attack: name of a class in `foolbox.attacks`, such as LinfPGD or L2CarliniWagnerAttack.
+        threat: its norm must be the attack's.
+        options: keyword arguments of the class.
+        together: examples that the library gets at a time. With 1, the result does not depend on the batch and
+            queries are counted exactly; more is faster, but then examples share random numbers and queries.
+
+    Reference:
+        Rauber et al., Foolbox Native: Fast Adversarial Attacks to Benchmark the Robustness of Machine Learning Models
+        in PyTorch, TensorFlow, and JAX, JOSS 2020.
+    """
+
+    attack: str
+    threat: Threat
+    options: Mapping[str, Any] = field(default_factory=dict)
+    together: int = 1
+
+    def __post_init__(self) -> None:
+        foreign.check(LIBRARY, self)
+
+    def __call__(
+        self, model: Classifier, x: Tensor, y: Tensor, *, target: Tensor | None = None, rng: Streams | None = None
+    ) -> Tensor:
+        """The point found for each example."""
+        return foreign.run(LIBRARY, self, model, x, y, target, rng)
+
+
+def _make(wanted: foreign.Foreign, model: foreign.Bridge, *, targeted: bool, seed: int) -> foreign.Made:
+    foolbox = foreign.package("foolbox", install="'holdfast[foolbox]'")
+    order = foreign.ORDERS[type(wanted.threat)]
+    kind = foreign.chosen(wanted.attack, _known(foolbox))
+    ours = {
+        "distance": foolbox.distances.LpDistance(order),
+        "constraint": type(wanted.threat).__name__.lower(),
+        "tensorboard": False,
+    }
+    given = foreign.arguments(kind, wanted.options, ours)
+    if "constraint" in given:
+        foreign.same_norm(wanted, (2, math.inf))
+    attack = foreign.built(kind, given)
+    if kind is not foolbox.attacks.PointwiseAttack:  # which does not say, and is judged by what it finds
+        foreign.same_norm(wanted, (attack.distance.p,))
+    criterion = foolbox.criteria.TargetedMisclassification if targeted else foolbox.criteria.Misclassification
+    budgeted = isinstance(attack, foolbox.attacks.base.FixedEpsilonAttack)
+    budget = {"epsilon": wanted.threat.eps} if budgeted else {}
+
+    def find(x: Tensor, labels: Tensor) -> Any:
+        wrapped = foolbox.PyTorchModel(model, bounds=(0, 1), device=x.device)
+        try:
+            return attack.run(wrapped, x, criterion(labels), **budget)
+        except ValueError as error:
+            if len(x) == 1 and "init_attack failed" in str(error):  # no point to start from: nothing is found
+                return x
+            raise foreign.wrong_aim(targeted) if str(error) == "unsupported criterion" else error from None
+
+    return foreign.Made(find, budgeted)
+
+
+def _known(foolbox: Any) -> dict[str, Any]:
+    base = foolbox.attacks.base
+    kinds = {name: kind for name, kind in vars(foolbox.attacks).items() if inspect.isclass(kind)}
+    return {n: k for n, k in kinds.items() if issubclass(k, base.FixedEpsilonAttack | base.MinimizationAttack)}
+
+
+LIBRARY = foreign.Library("foolbox", _make)

@@ -1,0 +1,137 @@
+"""Conditions that need attacks: does the white-box attack find what it should?"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from holdfast.attacks import APGD, PGD, Square
+from holdfast.rng import Streams
+from holdfast.threat import Linf
+from holdfast.types import Attack, Classifier, Threat
+from holdfast.verdicts import Verdict
+from holdfast.verdicts.rules import Pair, Rung, beaten, growing, level
+
+GROWTH = (0.5, 1.0, 2.0, 4.0)
+"""The budgets tried, in units of the budget in question; the whole box comes last."""
+
+UNBOUNDED = Linf(1.0)
+"""The whole box: every image is in it, those of other classes too."""
+
+LEFT = 0.05
+"""Share of examples that may survive in the whole box. Right is zero; some ascents end in a bad place."""
+
+MORE_STEPS, MORE_RESTARTS = 10, 5
+"""How many times as many an attack gets, first the one and then the other, to show that it has converged."""
+
+QUERIES = 1000
+"""Of the black-box attack, per example."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A white-box attack whose number is in question.
+
+    Args:
+        model: the classifier, in eval mode.
+        x: images.
+        y: labels.
+        attack: the attack.
+        seed: of everything random.
+    """
+
+    model: Classifier
+    x: Tensor
+    y: Tensor
+    attack: PGD | APGD
+    seed: int = 0
+
+    def held(self, attack: Attack, among: Tensor | None = None) -> Tensor:
+        """Which examples are still right where the attack ends, (N,) bool; only some are tried if `among` is given."""
+        tried = torch.ones_like(self.y, dtype=torch.bool) if among is None else among
+        result = torch.zeros_like(tried)
+        if tried.any():
+            rng = Streams(self.seed, "audit", torch.arange(len(self.x)))[tried.cpu()]
+            result[tried] = self.right(attack(self.model, self.x[tried], self.y[tried], rng=rng), tried)
+        return result
+
+    @torch.no_grad()
+    def right(self, z: Tensor, among: Tensor) -> Tensor:
+        """Whether the model gives the labels of these examples at `z`."""
+        return self.model(z).argmax(1) == self.y[among]
+
+    @cached_property
+    def standing(self) -> Tensor:
+        """Examples that the attack leaves standing."""
+        return self.held(self.attack)
+
+    def within(self, threat: Threat) -> PGD | APGD:
+        """The same attack in another set; a step size grows with the set."""
+        if isinstance(self.attack, PGD) and self.attack.step_size is not None:
+            same = type(threat) is type(self.attack.threat)
+            grown = self.attack.step_size * threat.eps / self.attack.threat.eps if same else None
+            return replace(self.attack, threat=threat, step_size=grown)
+        return replace(self.attack, threat=threat)
+
+    @cached_property
+    def rungs(self) -> list[Rung]:
+        """The attack at growing budgets, the whole box last."""
+        threat, found = self.attack.threat, []
+        for eps in (threat.eps * factor for factor in GROWTH):
+            if not (isinstance(threat, Linf) and eps >= 1):
+                held = self.standing if eps == threat.eps else self.held(self.within(replace(threat, eps=eps)))  # type: ignore[type-var]
+                found.append(Rung(f"eps {eps:.3g}", eps, held.tolist()))
+        held = self.held(self.within(UNBOUNDED))
+        return [*found, Rung("the whole box", math.inf, held.tolist())]
+
+
+def larger_eps(case: Case) -> Verdict:
+    """Does a larger budget break at least as much?"""
+    return growing(case.rungs, "attacks")
+
+
+def unbounded(case: Case) -> Verdict:
+    """Does the attack break everything when any image is allowed?
+
+    The box holds images of every class, so no classifier that knows two classes has any accuracy left in it.
+    """
+    held, trials = sum(case.rungs[-1].held), len(case.x)
+    outcome = level(held, trials, LEFT)
+    return Verdict(
+        flag="unbounded",
+        level=outcome,
+        finding=f"{held} of {trials} examples stand although any image is allowed (linf eps 1)",
+        remedy="no classifier survives this, so the attack does not work: look for a masked gradient, a wrong step "
+        "size or a loss that saturates"
+        if outcome != "pass"
+        else "",
+        evidence="attacks",
+        value=held / trials,
+        limit=LEFT,
+    )
+
+
+def convergence(case: Case) -> Verdict:
+    """Do more steps, or more restarts, still break more?"""
+    attack = case.attack
+    left = case.held(replace(attack, steps=MORE_STEPS * attack.steps), case.standing)
+    harder = f"{MORE_STEPS} times the steps"
+    if isinstance(attack, APGD) or attack.random_start:
+        left = case.held(replace(attack, restarts=MORE_RESTARTS * attack.restarts), left)
+        harder += f" or {MORE_RESTARTS} times the restarts"
+    return beaten("convergence", pair(case, left), f"the attack with {harder}", "the attack", "attacks")
+
+
+def black_box(case: Case) -> Verdict:
+    """Does random search, which needs no gradient, break what gradients do not?"""
+    left = case.held(Square(threat=case.attack.threat, queries=QUERIES), case.standing)
+    return beaten("black-box", pair(case, left), f"Square with {QUERIES} queries", "the white-box attack", "attacks")
+
+
+def pair(case: Case, left: Tensor) -> Pair:
+    """The attack against one that left `left` of its survivors standing."""
+    return Pair(int((case.standing & ~left).sum()), 0, len(case.x))

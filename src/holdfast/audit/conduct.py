@@ -1,0 +1,153 @@
+"""The audit: every condition in turn, each with eval mode and random numbers of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from holdfast.attacks import APGD, PGD
+from holdfast.audit.attacks import Case, black_box, convergence, larger_eps, unbounded
+from holdfast.audit.inputs import input_range
+from holdfast.audit.outputs import batch_dependence, probabilities, randomness
+from holdfast.audit.passes import train_mode
+from holdfast.audit.slopes import gradients
+from holdfast.audit.transfer import transfer
+from holdfast.errors import DataError, HoldfastError, ModelError
+from holdfast.losses import cross_entropy
+from holdfast.modes import evaluating
+from holdfast.rng import derive
+from holdfast.threat import L1, Linf
+from holdfast.types import Classifier, Loss, Threat
+from holdfast.verdicts import Verdict, from_rows
+
+after = from_rows
+"""Verdicts from the ledger rows of one network."""
+
+STEPS = 50
+"""Of the white-box attack that is tried where none is in question."""
+
+SPARSE_STEPS, SPARSE_RESTARTS = 100, 5
+"""The same in l1, where AutoAttack has as many: ascents there end in many different places."""
+
+
+def before(model: Classifier, x: Tensor, y: Tensor, *, loss: Loss = cross_entropy, seed: int = 0) -> Iterator[Verdict]:
+    """Conditions that no attack is needed for: images, modes, randomness, batch, outputs, gradients.
+
+    Args:
+        model: images in [0, 1] to logits; a module is put in eval mode for the time.
+        x: images, (N, ...), of the device and type that the model takes.
+        y: labels, (N,).
+        loss: the loss that attacks climb.
+        seed: of the random numbers that the model may draw.
+    """
+    _check(model, x, y, seed)
+    yield input_range(x)
+    random = _asked(model, partial(randomness, model, x), seed)
+    yield _asked(model, partial(train_mode, model, x), seed)
+    yield random
+    if random.level == "fail":
+        why = "the answers are random, so that one more reason to differ cannot be seen"
+        yield Verdict(flag="batch", level="not tested", finding=why, evidence="model")
+    else:
+        yield _asked(model, partial(batch_dependence, model, x), seed)
+    yield _asked(model, partial(probabilities, model, x), seed)
+    yield _asked(model, partial(gradients, model, x, y, loss), seed)
+
+
+def audit(
+    model: Classifier,
+    x: Tensor,
+    y: Tensor,
+    *,
+    threat: Threat | None = None,
+    attack: PGD | APGD | None = None,
+    surrogate: Classifier | None = None,
+    images: Tensor | None = None,
+    seed: int = 0,
+) -> Iterator[Verdict]:
+    """Every condition that can make the number of an attack meaningless, one verdict each, in the order of `FLAGS`.
+
+    Args:
+        model: images in [0, 1] to logits; a module is put in eval mode for the time.
+        x: images, (N, ...), of the device and type that the model takes; 64 are enough to see gross trouble.
+        y: labels, (N,).
+        threat: what the adversary may do; None for the attack's, or else 8/255 in linf.
+        attack: the white-box attack whose number is in question; None for APGD on the cross entropy with 50 steps (in
+            l1 100 steps and 5 restarts).
+        surrogate: another network to transfer attacks from; None for a student of the model.
+        images: what that student learns from; None for `x`.
+        seed: of everything random.
+
+    Yields:
+        A verdict as soon as it is known.
+    """
+    if attack is None:
+        attack = usual(Linf(8 / 255) if threat is None else threat)
+    elif threat is not None and threat != attack.threat:
+        raise ValueError(f"expected a threat or an attack that has one; got {threat} and an attack in {attack.threat}")
+    case = Case(model, x, y, attack, seed)
+    usable = True
+    for verdict in before(model, x, y, loss=attack.loss, seed=seed):
+        usable &= verdict.flag != "input-range" or verdict.level != "fail"
+        yield verdict
+    conditions: dict[str, Callable[[Case], Verdict]] = {
+        "eps": larger_eps,
+        "unbounded": unbounded,
+        "convergence": convergence,
+        "black-box": black_box,
+        "transfer": partial(transfer, surrogate=surrogate, images=images),
+    }
+    for flag, condition in conditions.items():
+        yield _attacked(flag, partial(condition, case), case) if usable else _untested(flag, "images outside of [0, 1]")
+
+
+def usual(threat: Threat) -> APGD:
+    """The white-box attack that is tried where none is in question."""
+    if isinstance(threat, L1):
+        return APGD(threat=threat, steps=SPARSE_STEPS, restarts=SPARSE_RESTARTS)
+    return APGD(threat=threat, steps=STEPS)
+
+
+def _attacked(flag: str, condition: Callable[[], Verdict], case: Case) -> Verdict:
+    try:
+        return _asked(case.model, condition, case.seed)
+    except (HoldfastError, ValueError) as error:  # no gradient at all, or a norm that an attack does not know
+        return _untested(flag, f"the attack cannot run: {error}")
+
+
+def _untested(flag: str, why: str) -> Verdict:
+    return Verdict(flag=flag, level="not tested", finding=why, evidence="attacks")
+
+
+def _asked(model: Classifier, condition: Callable[[], Verdict], seed: int) -> Verdict:
+    with evaluating(model), own_randomness(seed):
+        return condition()
+
+
+@contextmanager
+def own_randomness(seed: int) -> Iterator[None]:
+    """Random numbers for models that draw from the global generators, which are left as they were."""
+    with torch.random.fork_rng():
+        torch.default_generator.manual_seed(derive(seed, "audit"))
+        if torch.cuda.is_available():
+            torch.cuda.manual_seed_all(derive(seed, "audit"))
+        yield
+
+
+def _check(model: Classifier, x: Tensor, y: Tensor, seed: int) -> None:
+    if not x.is_floating_point() or not len(x) or len(x) != len(y):
+        raise DataError(
+            f"audit: expected images of a float type and a label for each; got {x.dtype}, {len(x)} images and "
+            f"{len(y)} labels"
+        )
+    with evaluating(model), own_randomness(seed), torch.no_grad():
+        logits = model(x)
+    if logits.dim() != 2 or len(logits) != len(x) or logits.shape[1] <= int(y.max()):
+        expected = f"({len(x)}, at least {int(y.max()) + 1})"
+        raise ModelError(f"audit: expected logits of shape {expected}; got {tuple(logits.shape)}")
+    if bad := int((~logits.isfinite()).any(1).sum()):
+        raise ModelError(f"audit: the logits of {bad} of {len(x)} examples are not finite")

@@ -1,0 +1,99 @@
+r"""Conditions of the answers: they are logits, the same twice, and each depends on its own image alone.
+
+Two answers count as equal when their difference is below :math:`\sqrt{u}` of the largest logit, :math:`u` the rounding
+unit of the number type: half of its digits, far above what another order of summation changes and far below what
+dropout or statistics of the batch do.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from holdfast.types import Classifier
+from holdfast.verdicts import Verdict
+
+PASSES = 4
+"""How often the same batch is asked."""
+
+ALONE = 32
+"""How many examples are asked alone."""
+
+SUM = 1e-3
+"""How far the sum of a row of probabilities may be from 1, in single precision."""
+
+
+def rounding(logits: Tensor) -> float:
+    """What counts as equal, relative to the largest logit."""
+    return math.sqrt(torch.finfo(logits.dtype).eps)
+
+
+def difference(first: Tensor, second: Tensor) -> float:
+    """Largest difference of two tensors of logits, relative to the largest logit."""
+    scale = max(float(first.abs().max()), torch.finfo(first.dtype).tiny)
+    return float((first - second).abs().max()) / scale
+
+
+@torch.no_grad()
+def randomness(model: Classifier, x: Tensor) -> Verdict:
+    """Does the model answer the same batch the same way twice?"""
+    first = model(x)
+    value, limit = max(difference(first, model(x)) for _ in range(PASSES - 1)), rounding(first)
+    random = value > limit
+    return Verdict(
+        flag="randomness",
+        level="fail" if random else "pass",
+        finding=f"logits of the same batch differ by {value:.2g} of the largest one in {PASSES} passes",
+        remedy="average over the randomness: wrappers.ExpectedOverRandomness, or autoattack in its version rand"
+        if random
+        else "",
+        evidence="model",
+        value=value,
+        limit=limit,
+    )
+
+
+@torch.no_grad()
+def batch_dependence(model: Classifier, x: Tensor) -> Verdict:
+    """Is each example answered alone as it is in the batch?"""
+    if len(x) < 2:
+        return Verdict(flag="batch", level="not tested", finding="needs two examples", evidence="model")
+    together, remedy = model(x)[:ALONE], "freeze the statistics of normalisation layers: no answer may use other images"
+    try:
+        alone = torch.cat([model(one[None]) for one in x[:ALONE]])
+    except (RuntimeError, ValueError) as error:  # BatchNorm in train mode refuses a single value per channel
+        said = f"the model cannot be asked about one image: {str(error).splitlines()[0]}"
+        return Verdict(flag="batch", level="fail", finding=said, remedy=remedy, evidence="model")
+    value, limit = difference(together, alone), rounding(together)
+    return Verdict(
+        flag="batch",
+        level="fail" if value > limit else "pass",
+        finding=f"logits of {len(alone)} examples alone differ from those in the batch by {value:.2g} of the largest",
+        remedy=remedy if value > limit else "",
+        evidence="model",
+        value=value,
+        limit=limit,
+    )
+
+
+@torch.no_grad()
+def probabilities(model: Classifier, x: Tensor) -> Verdict:
+    """Do rows of the output have no negative value and sum to 1?"""
+    outputs = model(x)
+    near = max(SUM, rounding(outputs))
+    looks = (outputs >= 0).all(1) & ((outputs.double().sum(1) - 1).abs() <= near)
+    share = float(looks.double().mean())
+    return Verdict(
+        flag="probabilities",
+        level="fail" if share > 0.5 else "pass",
+        finding=f"{int(looks.sum())} of {len(looks)} rows of the output have no negative value and sum to 1",
+        remedy="return logits: the cross entropy of probabilities has hardly a gradient; remove the softmax, or return "
+        "the logarithm"
+        if share > 0.5
+        else "",
+        evidence="model",
+        value=share,
+        limit=0.5,
+    )

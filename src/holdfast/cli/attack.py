@@ -1,0 +1,171 @@
+"""`holdfast attack`: one attack on one network, with what it found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holdfast.cli.evaluate import Asked, Budget, Data, Model, Numbers, Order, Ready, Weights, foreign, own
+from holdfast.cli.options import OUT, Json, Out, Root
+from holdfast.cli.screen import interrupt_on_kill
+from holdfast.errors import RecipeError
+
+if TYPE_CHECKING:
+    from holdfast.checks import Check
+    from holdfast.types import Attack
+
+Fields = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="FIELD=VALUE", help="Any field of the attack, such as step_size=0.01."),
+]
+
+
+def command(
+    name: Annotated[str, typer.Option("--attack", help="A name of `holdfast list attacks`.")],
+    run: Annotated[
+        Path | None, typer.Argument(metavar="[RUN|CHECKPOINT]", help="Run directory or weights by holdfast.")
+    ] = None,
+    norm: Annotated[str | None, typer.Option("--norm", help="linf, l2, l1 or l0; goes with --eps.")] = None,
+    eps: Annotated[str | None, typer.Option("--eps", help="Budget in that norm, such as 8/255.")] = None,
+    steps: Annotated[int | None, typer.Option("--steps", help="Field of the attack.")] = None,
+    restarts: Annotated[int | None, typer.Option("--restarts", help="Field of the attack.")] = None,
+    loss: Annotated[str | None, typer.Option("--loss", help="A name of `holdfast list losses`.")] = None,
+    set_: Fields = None,
+    save_images: Annotated[
+        Path | None, typer.Option("--save-images", help="Write originals, perturbed images and differences as PNG.")
+    ] = None,
+    save_npz: Annotated[Path | None, typer.Option("--save-npz", help="Write images and outcomes as arrays.")] = None,
+    model: Model = None, weights: Weights = None, data: Data = None, mean: Numbers = None, std: Numbers = None,
+    size: Annotated[int | None, typer.Option("--size", min=1, help="Bring a folder's images to this size.")] = None,
+    grey: Annotated[bool, typer.Option("--grey", help="Read a folder's images in one channel.")] = False,
+    subset: Annotated[int | None, typer.Option("--subset", min=1, help="Attack this many test images.")] = None,
+    name_: Annotated[str | None, typer.Option("--name", help="Name of the run to write.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, max=2**63 - 1, help="Of everything random; 0.")] = None,
+    batch_size: Annotated[int | None, typer.Option("--batch-size", min=1, help="Images per forward pass.")] = None,
+    order: Order = None, budget: Budget = None,
+    trust: Annotated[bool, typer.Option("--trust", help="Call a factory that the weights' recipe names.")] = False,
+    out: Out = OUT, data_root: Root = None, as_json: Json = False,
+) -> None:  # fmt: skip
+    """Attack a network, and say what the attack found; repeat the command to resume."""
+    from holdfast.cli import work
+    from holdfast.cli.outcome import Outcome
+    from holdfast.corruptions import Clean
+    from holdfast.report import write_report
+
+    interrupt_on_kill()
+    asked = Asked(
+        run=run, model=model, weights=weights, data=data, checks=None, mean=mean, std=std, size=size, grey=grey,
+        subset=subset, name=name_, seed=seed, batch_size=batch_size, order=order, budget=budget, trust=trust, out=out,
+        root=data_root, quiet=as_json, verb="attack",
+    )  # fmt: skip
+    given = {"steps": steps, "restarts": restarts, "loss": loss}
+    attack = wanted(name, norm, eps, {key: value for key, value in given.items() if value is not None}, set_ or ())
+    try:
+        ready = own(asked, run) if run is not None else foreign(asked, str(model))
+        ready = replace(ready, subjects=ready.subjects[:1], checks=[Clean(), attack])
+        saving = Saving.of(ready, save_images, save_npz)
+        work.evaluate(
+            ready.run, ready.subjects[0], ready.splits, ready.checks, ready.how, ready.seed, quiet=as_json,
+            points=saving.points,
+        )  # fmt: skip
+        saved = saving.save(ready)
+        report = write_report([ready.run.path], ready.run.path / "report.html")
+    except KeyboardInterrupt:
+        typer.echo("holdfast: interrupted; everything done is saved, repeat the same command to resume", err=True)
+        raise typer.Exit(130) from None
+    outcome = Outcome.of(ready.run.path, ready.subjects[0].weights, label_of(attack))
+    if as_json:
+        typer.echo(json.dumps({**outcome.record(), "saved": saved, "report": str(report)}))
+        return
+    outcome.show()
+    for what, where in saved.items():
+        work.say(f"{what}: {where}")
+    work.say(f"report: {report}")
+
+
+def wanted(name: str, norm: str | None, eps: str | None, given: dict[str, Any], more: Sequence[str]) -> Attack:
+    """The attack that the options describe, read as a recipe would."""
+    import yaml
+
+    from holdfast.recipe import parse
+    from holdfast.types import Attack
+
+    if (norm is None) != (eps is None):
+        raise RecipeError(f"attack: expected --norm and --eps together; got only {'--norm' if norm else '--eps'}")
+    fields: dict[str, Any] = {**({} if norm is None else {"threat": {norm: eps}}), **given}
+    for text in more:
+        path, separator, value = text.partition("=")
+        *keys, last = path.strip().split(".")
+        if not separator or not all((*keys, last)):
+            raise RecipeError(f"--set: expected something like step_size=0.01; got {text!r}")
+        holder = fields
+        for key in keys:
+            holder[key] = inner = dict(held) if isinstance(held := holder.get(key), dict) else {}
+            holder = inner
+        try:
+            holder[last] = yaml.safe_load(value)
+        except yaml.YAMLError:
+            raise RecipeError(f"--set {path}: expected a YAML value; got {value!r}") from None
+    attack: Attack = parse(Attack, {name: fields}, where=lambda path: f"--attack {'.'.join(path)}".strip())
+    return attack
+
+
+def label_of(attack: Check) -> str:
+    """Its name in the ledger."""
+    from holdfast.checks import Check
+    from holdfast.recipe import describe
+
+    return describe(attack, Check)[1]
+
+
+@dataclass(frozen=True)
+class Saving:
+    """Where perturbed images go.
+
+    Args:
+        points: directory with what an evaluation keeps of them; None if nobody wants them.
+        images: directory for PNG files.
+        npz: archive for arrays.
+        about: what they are.
+    """
+
+    points: Path | None
+    images: Path | None
+    npz: Path | None
+    about: str
+
+    @classmethod
+    def of(cls, ready: Ready, images: Path | None, npz: Path | None) -> Saving:
+        """Look at the places before hours of work."""
+        from holdfast.cli.points import about_attack, refuse_directory
+
+        about = about_attack(ready.checks[-1], ready.subjects[0], ready.splits.fingerprint)
+        if images is not None:
+            refuse_directory(images, about)
+        if npz is not None and npz.is_dir():
+            raise RecipeError(f"--save-npz: expected the name of a file; {npz} is a directory")
+        points = ready.run.path / "points" if images or npz else None
+        return cls(points, images, npz, about)
+
+    def save(self, ready: Ready) -> dict[str, str]:
+        """Write what there is; says where."""
+        from holdfast.cli.points import parts, write_images, write_npz
+        from holdfast.results import Ledger
+
+        if self.points is None:
+            return {}
+        label, subject = label_of(ready.checks[-1]), ready.subjects[0]
+        found = parts(Ledger(self.points), ready.run.ledger, subject, label, ready.splits.test)
+        if not found:
+            return {}
+        if self.images is not None:
+            write_images(found, self.images, self.about, ready.splits.classes)
+        if self.npz is not None:
+            write_npz(found, self.npz, self.about)
+        there = {"images": self.images, "npz": self.npz}
+        return {what: str(path) for what, path in there.items() if path is not None}

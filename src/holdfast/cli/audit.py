@@ -1,0 +1,146 @@
+"""`holdfast audit`: can the numbers of a network be trusted?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holdfast.cli.evaluate import Asked, Data, Model, Numbers, Ready, Weights, foreign, own
+from holdfast.cli.options import OUT, Json, Out, Root
+from holdfast.cli.screen import Bar, interrupt_on_kill
+from holdfast.errors import ModelError, RecipeError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from holdfast.attacks import APGD, PGD
+    from holdfast.verdicts import Verdict
+
+STUDENT_IMAGES = 2000
+"""How many training images a student of the model learns from, at most."""
+
+
+def command(
+    run: Annotated[
+        Path | None, typer.Argument(metavar="[RUN|CHECKPOINT]", help="Run directory or weights by holdfast.")
+    ] = None,
+    model: Model = None, weights: Weights = None, data: Data = None, mean: Numbers = None, std: Numbers = None,
+    norm: Annotated[str | None, typer.Option("--norm", help="linf, l2 or l1; goes with --eps.")] = None,
+    eps: Annotated[str | None, typer.Option("--eps", help="Such as 8/255; else that of the run's attack.")] = None,
+    examples: Annotated[int, typer.Option("--examples", min=2, help="How many test images to attack.")] = 64,
+    surrogate: Annotated[
+        Path | None, typer.Option("--surrogate", help="Run or weights to transfer attacks from; else a student.")
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Name of the run to write.")] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Of everything random.")] = 0,
+    trust: Annotated[bool, typer.Option("--trust", help="Call a factory that the weights' recipe names.")] = False,
+    out: Out = OUT, data_root: Root = None, as_json: Json = False,
+) -> None:  # fmt: skip
+    """Test what makes the number of an attack meaningless; exit code 1 if something does."""
+    from holdfast.cli import verdicts
+    from holdfast.cli.work import say
+    from holdfast.report import write_report
+    from holdfast.verdicts import failed, spoken, stored, write_verdicts
+    from holdfast.verdicts.store import flat
+
+    interrupt_on_kill()
+    asked = Asked(
+        run=run, model=model, weights=weights, data=data, checks=None, mean=mean, std=std, size=None, grey=False,
+        subset=None, name=name, seed=None if model is None else seed, batch_size=None, order=None, budget=None,
+        trust=trust, out=out, root=data_root, quiet=as_json, verb="audit",
+    )  # fmt: skip
+    wanted = _attack(norm, eps)
+    ready = own(asked, run) if run is not None else foreign(asked, str(model))
+    attack = _of_the_run(ready) if run is not None and wanted is None else wanted
+    found = _audit(ready, attack, examples, _surrogate(surrogate, ready, trust=trust), seed, quiet=as_json)
+    subject = ready.subjects[0]
+    kept = stored(subject.run, subject.weights, subject.hash, seed, found)
+    write_verdicts(ready.run.path, kept)
+    report = write_report([ready.run.path], ready.run.path / "report.html")
+    bad = failed(found)
+    if as_json:
+        said = {"run": str(ready.run.path), "verdicts": [flat(one) for one in kept], "report": str(report)}
+        typer.echo(json.dumps({**said, "failed": [each.flag for each in bad]}))
+    else:
+        verdicts.show(spoken(found), f"{subject.run} ({subject.weights})")
+        flags = ", ".join(dict.fromkeys(each.flag for each in bad))
+        say(f"not to be trusted: {flags}" if bad else "nothing speaks against the numbers")
+        say(f"report: {report}")
+    raise typer.Exit(1 if bad else 0)
+
+
+def _attack(norm: str | None, eps: str | None) -> APGD | None:
+    """The attack that the options ask for."""
+    from holdfast.audit.conduct import usual
+    from holdfast.recipe import parse
+    from holdfast.types import Threat
+
+    if eps is None:
+        if norm is not None:
+            raise RecipeError(f"audit: expected --eps beside --norm {norm}")
+        return None
+    return usual(parse(Threat, {norm or "linf": eps}, where=lambda path: "--norm and --eps"))
+
+
+def _of_the_run(ready: Ready) -> PGD | APGD | None:
+    """The run's own iterated gradient attack, else the usual one in the set of its first attack, else None."""
+    from holdfast.audit.conduct import usual
+    from holdfast.checks import is_attack
+    from holdfast.cli.verdicts import in_question
+
+    threats = [check.threat for check in ready.checks if is_attack(check)]  # type: ignore[union-attr]
+    return in_question(ready.checks) or (usual(threats[0]) if threats else None)
+
+
+def _surrogate(path: Path | None, ready: Ready, *, trust: bool) -> Any:
+    from holdfast.cli.work import to_device
+    from holdfast.evaluation import try_out
+    from holdfast.runs import load_model
+
+    if path is None:
+        return None
+    loaded = load_model(path, trust=trust)
+    try:
+        try_out(loaded.model, ready.splits.test, len(ready.splits.classes))
+    except ModelError as error:
+        raise ModelError(f"--surrogate {path}: {error}") from error
+    to_device(loaded.model)
+    return loaded.model
+
+
+def _audit(
+    ready: Ready, attack: PGD | APGD | None, examples: int, surrogate: Any, seed: int, *, quiet: bool
+) -> list[Verdict]:
+    """All verdicts: the model's, those of attacks, and those of the ledger."""
+    from holdfast.audit import after, audit
+    from holdfast.cli import work
+    from holdfast.cli.verdicts import first_images
+    from holdfast.corruptions import Clean
+    from holdfast.verdicts import FLAGS
+
+    subject = ready.subjects[0]
+    if not ready.run.ledger.parts():
+        work.evaluate(ready.run, subject, ready.splits, [Clean()], ready.how, ready.seed, quiet=quiet)
+    work.to_device(subject.model)
+    x, y = first_images(subject, ready.splits, examples, seed)
+    found: list[Verdict] = []
+    with Bar(quiet=quiet).stage(f"audit {subject.run} ({subject.weights})") as show:
+        for verdict in audit(
+            subject.model, x, y, attack=attack, surrogate=surrogate, images=_train(ready, x, seed), seed=seed
+        ):
+            found.append(verdict)
+            show(len(found), len(FLAGS), verdict.condition)
+    rows = ready.run.ledger.read()
+    return [*found, *after(rows.filter(rows["weights"] == subject.weights))]
+
+
+def _train(ready: Ready, x: Tensor, seed: int) -> Tensor | None:
+    """Training images for a student of the model; None where there are none."""
+    from holdfast.data import subset
+
+    if ready.splits.train is None:
+        return None
+    return subset(ready.splits.train, min(STUDENT_IMAGES, len(ready.splits.train)), seed).batch(slice(None))[0].to(x)

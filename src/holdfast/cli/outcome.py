@@ -1,0 +1,148 @@
+"""What one attack did to one network, for people and for machines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from holdfast.report.shares import Share
+    from holdfast.report.unfinished import Gap
+
+CLEAN = "clean"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an attack did to a network.
+
+    Args:
+        run: directory of the run.
+        weights: which of its weights.
+        attack: as the ledger names it.
+        shares: accuracy on clean images and under the attack; None where it has not run.
+        numbers: examples, broken, distances of successes, queries and seconds.
+        components: what each component of a composed attack did.
+        left: what was not run.
+    """
+
+    run: Path
+    weights: str
+    attack: str
+    shares: dict[str, Share | None]
+    numbers: dict[str, Any]
+    components: Sequence[dict[str, Any]]
+    left: Sequence[Gap]
+
+    @classmethod
+    def of(cls, run: Path, weights: str, attack: str) -> Outcome:
+        """Read it from the ledger of a run."""
+        import polars as pl
+
+        from holdfast.report import read_run
+        from holdfast.report.shares import share_of
+        from holdfast.report.unfinished import gaps
+        from holdfast.results import accuracies, yields
+
+        data = read_run(run)
+        rows = data.rows.filter((pl.col("weights") == weights) & pl.col("check").is_in([CLEAN, attack]))
+        found = {row["check"]: share_of(row) for row in accuracies(rows).iter_rows(named=True)}
+        mine = rows.filter(pl.col("check") == attack)
+        left = [gap for gap in gaps(data) if gap.weights == weights and gap.check in (CLEAN, attack)]
+        return cls(
+            run=run,
+            weights=weights,
+            attack=attack,
+            shares={check: found.get(check) for check in (CLEAN, attack)},
+            numbers=_numbers(mine, rows.filter((pl.col("check") == CLEAN) & ~pl.col("correct"))["example"]),
+            components=yields(mine).drop("run", "weights", "check").to_dicts(),
+            left=left,
+        )
+
+    def record(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "run": str(self.run),
+            "weights": self.weights,
+            "attack": self.attack,
+            "clean": self._accuracy(CLEAN),
+            "attacked": self._accuracy(self.attack),
+            **self.numbers,
+            "yield": list(self.components),
+            "not_run": [{"what": gap.what, "examples": gap.examples} for gap in self.left],
+        }
+
+    def _accuracy(self, check: str) -> dict[str, Any] | None:
+        """An accuracy with its interval; null, with what is known of it, where the check is unfinished."""
+        share = self.shares[check]
+        if share is None:
+            return None
+        whole = not any(gap.check == check for gap in self.left)
+        known = {"at_most": share.value} if share.bound else {}
+        return {"accuracy": share.value if whole else None, **known, "low": share.low, "high": share.high}
+
+    def show(self) -> None:
+        """For people."""
+        from holdfast.cli.screen import table
+        from holdfast.cli.work import say
+
+        rows = [[check, *self._words(check)] for check in self.shares]
+        title = f"{self.run} ({self.weights}), {self.numbers['examples']} images"
+        table(["", "accuracy", "95 % interval"], rows, title=title)
+        if (distance := self.numbers["distance"]) is not None:
+            far = f"mean {distance['mean']:.4g}, median {distance['median']:.4g}"
+            say(f"{self.numbers['broken']} images broken; {distance['norm']} distance {far}")
+        say(f"{self.numbers['queries']} queries, {self.numbers['seconds']:.1f} s")
+        if self.components:
+            _show_yield(self.components)
+        for gap in self.left:
+            say(f"not run: {gap.what} on {gap.examples} images")
+
+    def _words(self, check: str) -> list[str]:
+        share = self.shares[check]
+        if share is None:
+            return ["not run", ""]
+        return [text.replace("\u00a0", " ") for text in (share.text, share.note)]
+
+
+def _numbers(rows: pl.DataFrame, wrong: pl.Series) -> dict[str, Any]:
+    """Counts and sums; successes are examples that only the attack made wrong."""
+    import polars as pl
+
+    lost = rows.filter(~pl.col("correct") & (pl.col("by").is_null() | (pl.col("by") != CLEAN)))
+    broken = lost.filter(~pl.col("example").is_in(wrong.implode()))
+    distance = None
+    if len(broken):
+        far = broken["distance"]
+        distance = {"norm": broken["norm"][0], "mean": far.mean(), "median": far.median()}
+    return {
+        "examples": len(rows),
+        "broken": len(broken),
+        "distance": distance,
+        "queries": int(rows["queries"].sum()),
+        "seconds": float(rows["seconds"].sum()),
+    }
+
+
+def _show_yield(components: Sequence[dict[str, Any]]) -> None:
+    from holdfast.cli.screen import table
+
+    rows = [
+        [
+            one["step"],
+            *(str(one[key]) for key in ("tried", "broke", "credited", "waiting")),
+            *(["not run"] * 3 if not one["tried"] else _cost(one)),
+        ]
+        for one in components
+    ]
+    columns = ["component", "tried", "broken", "first to break", "waiting", "queries", "seconds", "broken per second"]
+    table(columns, rows)
+
+
+def _cost(one: dict[str, Any]) -> list[str]:
+    rate = "-" if one["rate"] is None else f"{one['rate']:.2f}"
+    return [str(one["queries"]), f"{one['seconds']:.1f}", rate]

@@ -1,0 +1,87 @@
+"""Verdicts on the numbers of a run: made after its checks, shown where they matter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from holdfast.cli.screen import table
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from holdfast.attacks import APGD, PGD
+    from holdfast.checks import Check
+    from holdfast.evaluation import Subject
+    from holdfast.runs import Run, Splits
+    from holdfast.verdicts import Verdict
+    from holdfast.verdicts.store import Stored
+
+EXAMPLES = 64
+"""How many images the conditions without attacks are tested on."""
+
+
+def judge(run: Run, subject: Subject, splits: Splits, checks: Sequence[Check], seed: int) -> None:
+    """Store what can be said without further attacks: the model's conditions, once, and those of the ledger's rows."""
+    from holdfast.audit import after, before
+    from holdfast.checks import is_attack
+    from holdfast.errors import ModelError
+    from holdfast.losses import cross_entropy
+    from holdfast.verdicts import Verdict, read_verdicts, stored, write_verdicts
+
+    if not any(is_attack(check) for check in checks):
+        return
+    names = (subject.run, subject.weights, subject.hash, seed)
+    there = {(one.weights, one.weights_hash, one.seed, one.verdict.evidence) for one in read_verdicts(run.path)}
+    if (subject.weights, subject.hash[:12], seed, "model") not in there:
+        x, y = first_images(subject, splits, EXAMPLES, seed)
+        climbed = in_question(checks)
+        try:
+            found = list(before(subject.model, x, y, loss=climbed.loss if climbed else cross_entropy, seed=seed))
+        except ModelError as error:  # the checks got through, so that their results count
+            found = [Verdict(flag="gradients", level="not tested", finding=str(error), evidence="model")]
+        write_verdicts(run.path, stored(*names, found))
+    rows = run.ledger.read()
+    write_verdicts(run.path, stored(*names, after(rows.filter(rows["weights"] == subject.weights))))
+
+
+def in_question(checks: Sequence[Check]) -> PGD | APGD | None:
+    """The first check that is an iterated gradient attack: the one whose number an audit is about."""
+    from holdfast.attacks import APGD, PGD
+
+    return next((check for check in checks if isinstance(check, PGD | APGD)), None)
+
+
+def first_images(subject: Subject, splits: Splits, count: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Some test images, balanced over the classes, as the model takes them."""
+    from holdfast.data import subset
+    from holdfast.evaluation.subject import place
+
+    where = place(subject.model)
+    x, y = subset(splits.test, min(count, len(splits.test)), seed).batch(slice(None))
+    return x.to(where), y.to(where.device)
+
+
+def records(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """The verdicts of runs as plain records."""
+    from holdfast.verdicts import read_verdicts
+    from holdfast.verdicts.store import flat
+
+    return [flat(one) for run in runs for one in read_verdicts(run.path)]
+
+
+def failures(runs: Sequence[Run]) -> list[str]:
+    """One line for each condition that failed, each once."""
+    from holdfast.verdicts import read_verdicts
+
+    found: list[Stored] = [one for run in runs for one in read_verdicts(run.path) if one.verdict.level == "fail"]
+    return [
+        f"not to be trusted: {one.run} ({one.weights}): {one.verdict.flag}: {one.verdict.finding}; {one.verdict.remedy}"
+        for one in found
+    ]
+
+
+def show(verdicts: Iterable[Verdict], title: str) -> None:
+    """Print verdicts as a table."""
+    rows = [[each.condition, each.level, each.finding, each.remedy] for each in verdicts]
+    table(["condition", "verdict", "finding", "remedy"], rows, title=title, numbers=False)

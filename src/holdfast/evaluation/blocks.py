@@ -1,0 +1,109 @@
+"""Checks one after the other, block by block; what the ledger holds is not run again."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+import torch
+from torch import Tensor
+
+from holdfast.checks import Check
+from holdfast.data import Split
+from holdfast.errors import RecipeError
+from holdfast.evaluation.batch import Row, run_batch
+from holdfast.evaluation.composed import run_composed
+from holdfast.evaluation.deadline import OutOfTimeError, until
+from holdfast.evaluation.points import write_points
+from holdfast.evaluation.setting import Block, Named, Setting
+from holdfast.evaluation.subject import Subject, try_out
+from holdfast.modes import evaluating
+from holdfast.recipe import EvaluateRecipe
+from holdfast.results import Ledger
+from holdfast.types import Composed
+
+
+def evaluations(
+    subject: Subject,
+    split: Split,
+    checks: Sequence[Check],
+    *,
+    how: EvaluateRecipe | None = None,
+    seed: int = 0,
+    ledger: Ledger | None = None,
+    gallery: Path | None = None,
+    points: Path | None = None,
+) -> Iterator[Block]:
+    """Run checks block by block; what the ledger holds is not run again.
+
+    A block is the next `how.block` examples of the split in the order of their indices: a fixed piece of work that no
+    order, number of processes or resume point changes. The components of a composed attack go over all examples in
+    turn, and every batch of them is saved.
+
+    With `points`, the perturbed images of all examples go to that directory, a file for each part of the ledger. What
+    the ledger holds is not run again for their sake, so give it a ledger of its own.
+
+    Yields:
+        A `Block` for each block of each check, with its rows unless they were there already or time was up; and,
+        without rows, after each batch of a composed attack.
+    """
+    how = how or EvaluateRecipe()
+    if how.channels_last and isinstance(subject.model, nn.Module):
+        copied: Any = copy.deepcopy(subject.model).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        subject = replace(subject, model=copied)
+    setting = Setting(subject, split, how, seed, until(how.budget), ledger, gallery, points)
+    named = [Named.of(check, setting) for check in checks]
+    if not named:
+        raise RecipeError("checks: expected at least one; got none")
+    try_out(subject.model, split)
+    labels = [one.label for one in named]
+    for label in labels:
+        if labels.count(label) > 1:  # the ledger could not tell them apart
+            raise RecipeError(f"checks: expected each check once; got '{label}' {labels.count(label)} times")
+    sizes = [len(split) * (len(one.check.components()) if isinstance(one.check, Composed) else 1) for one in named]
+    for number, one in enumerate(named):
+        run = run_composed if isinstance(one.check, Composed) else _run_plain
+        for block in run(one, setting):
+            yield replace(block, done=sum(sizes[:number]) + block.done, total=sum(sizes))
+
+
+def _run_plain(named: Named, setting: Setting) -> Iterator[Block]:
+    """A check that is one piece, block by block."""
+    for number, places in enumerate(setting.blocks()):
+        part, done = named.part(number), places.stop
+        if setting.ledger is not None and setting.ledger.has(part):
+            yield Block(named.label, done, 0, found=True)
+            continue
+        try:
+            rows = _run_block(named, setting, number, places)
+        except OutOfTimeError:
+            yield Block(named.label, done, 0, not_run={named.label: len(places)})
+            continue
+        frame = named.frame(rows, setting)
+        if setting.ledger is not None:
+            setting.ledger.append(part, frame)
+        yield Block(named.label, done, 0, rows=frame)
+
+
+def _run_block(named: Named, setting: Setting, number: int, places: range) -> list[Row]:
+    """Rows of one block; its first few images go to the gallery if it is the first."""
+    rows: list[Row] = []
+    kept: list[Tensor] = []
+    points = named.points(number, setting)
+    keep = setting.how.gallery if places.start == 0 else 0
+    with evaluating(setting.subject.model):
+        for _, part in setting.batches(places):
+            new, x, z = run_batch(setting.subject.model, part, named.check, setting.streams(part), until=setting.until)
+            if not rows and z is not x:
+                named.keep_images(setting, x[:keep], z[:keep], new[:keep])
+            rows += new
+            kept += [] if points is None else [z.cpu()]
+    if points is not None:
+        write_points(points, torch.cat(kept))
+    return rows

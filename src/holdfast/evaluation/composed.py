@@ -1,0 +1,217 @@
+"""Composed attacks: component after component over the examples that still stand, saved batch by batch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+import polars as pl
+import torch
+from torch import Tensor
+
+from holdfast.corruptions import Clean
+from holdfast.evaluation.batch import Row, run_batch
+from holdfast.evaluation.deadline import OutOfTimeError
+from holdfast.evaluation.points import read_points, write_points
+from holdfast.evaluation.setting import Block, Named, Setting
+from holdfast.evaluation.subject import place as place_of
+from holdfast.modes import evaluating
+from holdfast.types import Attack, Composed
+
+PILOT = 32
+"""Examples that every component is tried on to find the order of yield."""
+
+FINER = 8
+"""By how much batches are smaller where time may run out, since the batch under way is then lost."""
+
+CLEAN = "clean"
+"""The step before all components: is the model right at all?"""
+
+
+def run_composed(named: Named, setting: Setting) -> Iterator[Block]:
+    """Run a composed attack, from where the ledger left it."""
+    state = State(named, setting)
+    yield from state.start()
+    components = cast(Composed, named.check).components()
+    spent = False
+    size = setting.how.batch_size if math.isinf(setting.until) else math.ceil(setting.how.batch_size / FINER)
+    for step, places in sequence(state, setting.how.order):
+        for piece, part in setting.batches(places, size):
+            rng = setting.streams(part).split(step)
+            try:
+                with evaluating(setting.subject.model):
+                    rows, _, z = run_batch(setting.subject.model, part, components[step], rng, until=setting.until)
+            except OutOfTimeError:
+                spent = True
+                break
+            state.add(step, piece, rows, z)
+            yield Block(f"{named.label}: {step}", state.settled(), 0)
+        if spent:
+            break
+    yield from state.finish()
+
+
+def sequence(state: State, order: str) -> Iterator[tuple[str, list[int]]]:
+    """Which component goes next over which places, asked for when the one before is done."""
+    steps = list(state.steps)
+    if order == "yield":
+        pilot = [place for place, row in enumerate(state.rows) if row["steps"][0]["broke"] is False][:PILOT]
+        for step in steps:
+            yield step, [place for place in pilot if step not in outcomes(state.rows[place])]
+        steps = by_yield(steps, [state.rows[place] for place in pilot])
+    for step in steps:
+        yield step, [n for n, row in enumerate(state.rows) if row["correct"] and step not in outcomes(row)]
+
+
+def by_yield(steps: Sequence[str], rows: Sequence[Row]) -> list[str]:
+    """Components by examples newly broken per second: greedily, each counting what those before it leave.
+
+    Args:
+        steps: in their published order, which decides between equals.
+        rows: of examples that all of them were tried on.
+    """
+    tried = {step: [outcomes(row)[step] for row in rows] for step in steps}
+    seconds = {step: sum(one["seconds"] for one in tried[step]) or 1.0 for step in steps}
+    standing = [True] * len(rows)
+    left, order = list(steps), []
+    while left:
+        worth = {step: _falls(tried[step], standing) / seconds[step] for step in left}
+        best = max(left, key=lambda step: worth[step])
+        standing = [stands and not one["broke"] for stands, one in zip(standing, tried[best], strict=True)]
+        left.remove(best)
+        order.append(best)
+    return order
+
+
+def _falls(tried: Sequence[Mapping[str, Any]], standing: Sequence[bool]) -> int:
+    return sum(stands and one["broke"] for stands, one in zip(standing, tried, strict=True))
+
+
+def outcomes(row: Row) -> dict[str, Mapping[str, Any]]:
+    """What each component that has run did to an example."""
+    return {one["step"]: one for one in row["steps"] if one["broke"] is not None}
+
+
+def after(row: Row, new: Row, step: str) -> Row:
+    """What the ledger says of an example once a component has run: of its first fall, else of its highest loss."""
+    entry = {"step": step, "broke": not new["correct"], "queries": new["queries"], "seconds": new["seconds"]}
+    kept = new if row["correct"] and (entry["broke"] or new["loss"] > row["loss"]) else row
+    waiting = [one for one in row["steps"] if one["broke"] is None and one["step"] != step]
+    return {
+        **kept,
+        "queries": row["queries"] + new["queries"],
+        "seconds": row["seconds"] + new["seconds"],
+        "by": row["by"] or (step if entry["broke"] else None),
+        "steps": [*outcomes(row).values(), entry, *(waiting if kept["correct"] else [])],
+    }
+
+
+class State:
+    """What is known of each example, in memory and in the ledger.
+
+    Attributes:
+        steps: names of the components, in their published order.
+        rows: one per place; complete once `start` is through.
+    """
+
+    def __init__(self, named: Named, setting: Setting) -> None:
+        self._named, self._setting = named, setting
+        self.steps = tuple(cast(Composed, named.check).components())
+        self.rows: list[Row] = []
+        self._changed: set[int] = set()
+        self._pictured: Tensor | None = None
+
+    def start(self) -> Iterator[Block]:
+        """Take what the ledger has, and ask the model about the clean images of the other blocks."""
+        for number, places in enumerate(self._setting.blocks()):
+            ledger = self._setting.ledger
+            if ledger is not None and ledger.has(self._named.part(number)):
+                self.rows += ledger.part(self._named.part(number)).to_dicts()
+                continue
+            for _, part in self._setting.batches(places):
+                self.rows += self._clean(part)
+            if (path := self._named.points(number, self._setting)) is not None:
+                write_points(path, self._setting.split.batch(self._setting.order[list(places)])[0])
+            self._save([number])
+            yield Block(f"{self._named.label}: {CLEAN}", self.settled(), 0)
+
+    def _clean(self, part: Any) -> list[Row]:
+        attack = cast(Attack, self._named.check)
+        with evaluating(self._setting.subject.model):
+            rows, _, _ = run_batch(
+                self._setting.subject.model, part, Clean(), self._setting.streams(part), threat=attack.threat
+            )
+        waiting = [{"step": step, "broke": None, "queries": None, "seconds": None} for step in self.steps]
+        blank = {"queries": 0, "seconds": 0.0, "steps": waiting}
+        return [after({**row, **blank, "correct": True}, row, CLEAN) for row in rows]
+
+    def add(self, step: str, places: Sequence[int], rows: Sequence[Row], z: Tensor) -> None:
+        """Take in what a component did to some examples."""
+        replaced = []
+        for place, new in zip(places, rows, strict=True):
+            old, self.rows[place] = self.rows[place], after(self.rows[place], new, step)
+            replaced.append(old["correct"] and self.rows[place]["loss"] == new["loss"])
+        self._picture(places, z, replaced)
+        self._point(places, z, replaced)
+        self._save(sorted({place // self._setting.how.block for place in places}))
+
+    def settled(self) -> int:
+        """How many times a component has run or need not run any more."""
+        return sum(len(outcomes(row)) - 1 if row["correct"] else len(self.steps) for row in self.rows)
+
+    def finish(self) -> Iterator[Block]:
+        """The rows of all blocks, and what is missing."""
+        missing = {
+            f"{self._named.label}: {step}": sum(row["correct"] and step not in outcomes(row) for row in self.rows)
+            for step in self.steps
+        }
+        not_run = {what: count for what, count in missing.items() if count}
+        for number, places in enumerate(self._setting.blocks()):
+            changed, last = number in self._changed, places.stop == len(self.rows)
+            yield Block(
+                self._named.label, self.settled(), 0, found=not changed, not_run=not_run if last else {},
+                rows=self._frame(number) if changed else None,
+            )  # fmt: skip
+
+    def _frame(self, number: int) -> pl.DataFrame:
+        places = self._setting.blocks()[number]
+        return self._named.frame(self.rows[places.start : places.stop], self._setting)
+
+    def _save(self, numbers: Sequence[int]) -> None:
+        self._changed.update(numbers)
+        if self._setting.ledger is not None:
+            for number in numbers:
+                self._setting.ledger.append(self._named.part(number), self._frame(number))
+
+    def _point(self, places: Sequence[int], z: Tensor, replaced: Sequence[bool]) -> None:
+        """Bring the kept points up to date, before the ledger: a kill in between repeats what is here already."""
+        size = self._setting.how.block
+        for number in sorted({place // size for place, new in zip(places, replaced, strict=True) if new}):
+            path = self._named.points(number, self._setting)
+            if path is None:
+                return
+            kept = torch.from_numpy(read_points(path))
+            for n, place in enumerate(places):
+                if place // size == number and replaced[n]:
+                    kept[place - number * size] = z[n].to(kept)
+            write_points(path, kept)
+
+    def _picture(self, places: Sequence[int], z: Tensor, replaced: Sequence[bool]) -> None:
+        """Bring the gallery up to date with the points that a component found for its examples."""
+        if self._setting.gallery is None:
+            return
+        keep = min(self._setting.how.gallery, len(self.rows))
+        new = {place: n for n, place in enumerate(places) if place < keep and replaced[n]}
+        if not new:
+            return
+        x, _ = self._setting.split.batch(self._setting.order[:keep])
+        if self._pictured is None:
+            path = self._named.images(self._setting.gallery)
+            self._pictured = torch.from_numpy(np.load(path)["z"]) if path.exists() else x.clone()
+        for place, n in new.items():
+            self._pictured[place] = z[n].to(self._pictured)
+        where = place_of(self._setting.subject.model)
+        with evaluating(self._setting.subject.model):
+            self._named.keep_images(self._setting, x.to(where), self._pictured.to(where), self.rows[:keep])

@@ -1,0 +1,29 @@
+"""The perturbed images of every example, for those who want to keep them: one file beside each part of a ledger."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from holdfast.results import write_atomically
+
+
+def write_points(path: Path, z: Tensor) -> None:
+    """Write the images of one block, whole or not at all."""
+    array = (z if z.dtype == torch.float64 else z.float()).detach().cpu().numpy()
+
+    def write(temporary: Path) -> None:
+        with temporary.open("wb") as file:
+            np.save(file, array, allow_pickle=False)
+
+    write_atomically(path, write)
+
+
+def read_points(path: Path) -> np.ndarray[Any, Any]:
+    """The images of one block."""
+    array: np.ndarray[Any, Any] = np.load(path, allow_pickle=False)
+    return array

@@ -1,0 +1,149 @@
+"""What all checks of one evaluation share, and how a check is named in the ledger."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from torch import Tensor
+
+from holdfast.checks import Check, is_attack
+from holdfast.data import Split
+from holdfast.evaluation.batch import Row
+from holdfast.evaluation.gallery import keep_images
+from holdfast.evaluation.subject import Subject
+from holdfast.recipe import EvaluateRecipe, describe
+from holdfast.results import SCHEMA, Ledger
+from holdfast.rng import Streams
+
+
+@dataclass(frozen=True)
+class Block:
+    """A piece of work done, or found done, or left out.
+
+    Args:
+        check: its check.
+        done: examples settled so far, over all checks, once for every component of a composed attack.
+        total: what `done` will be.
+        rows: of the examples that are now finished with the check; None while it is under way or if it left no rows.
+        found: whether the ledger had it already.
+        not_run: what the budget left out, by check and component: on how many examples.
+    """
+
+    check: str
+    done: int
+    total: int
+    rows: pl.DataFrame | None = None
+    found: bool = False
+    not_run: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Who is evaluated on what, and how.
+
+    Args:
+        subject: the model.
+        split: the examples.
+        how: sizes, order and budget.
+        seed: of everything random.
+        until: when the budget is spent, on the clock `time.monotonic`.
+        ledger: where rows go.
+        gallery: where images go.
+        points: where the perturbed images of all examples go.
+    """
+
+    subject: Subject
+    split: Split
+    how: EvaluateRecipe
+    seed: int = 0
+    until: float = math.inf
+    ledger: Ledger | None = None
+    gallery: Path | None = None
+    points: Path | None = None
+
+    @cached_property
+    def order(self) -> Tensor:
+        """Rows of the split in the order of their example indices; a place is a position in it."""
+        return self.split.index.argsort(stable=True)
+
+    @cached_property
+    def examples(self) -> str:
+        """A name for the set of examples."""
+        return hashlib.blake2b(self.split.index[self.order].numpy().tobytes(), digest_size=8).hexdigest()
+
+    def blocks(self) -> list[range]:
+        """The places of each block: a fixed piece of work that no order or resume point changes."""
+        size, count = self.how.block, len(self.order)
+        return [range(start, min(start + size, count)) for start in range(0, count, size)]
+
+    def batches(self, places: Sequence[int], size: int | None = None) -> Iterator[tuple[Sequence[int], Split]]:
+        """Places in pieces of this size or else the batch size, with their examples."""
+        size = size or self.how.batch_size
+        for start in range(0, len(places), size):
+            piece = places[start : start + size]
+            yield piece, self.split.select(self.order[list(piece)])
+
+    def streams(self, part: Split) -> Streams:
+        """Random numbers of each example."""
+        return Streams(self.seed, "check", part.index)
+
+
+@dataclass(frozen=True)
+class Named:
+    """A check with its names.
+
+    Args:
+        check: the method.
+        method: its name.
+        label: readable, unique in a ledger.
+        params: its fields as JSON.
+        key: of its parts in the ledger: who was checked with what on which examples.
+    """
+
+    check: Check
+    method: str
+    label: str
+    params: str
+    key: str
+
+    @classmethod
+    def of(cls, check: Check, setting: Setting) -> Named:
+        """The check in this setting."""
+        method, label, params = describe(check, Check)
+        words = (setting.subject.hash, method, params, str(setting.seed), str(setting.how.block), setting.examples)
+        digest = hashlib.blake2b("\0".join(words).encode(), digest_size=8).hexdigest()
+        return cls(check, method, label, params, f"{setting.subject.weights}-{digest}")
+
+    def part(self, number: int) -> str:
+        """Name of the part of a block."""
+        return f"{self.key}-{number:06d}"
+
+    def points(self, number: int, setting: Setting) -> Path | None:
+        """The file of the perturbed images of a block, if they are kept; corruptions have none."""
+        return setting.points / f"{self.part(number)}.npy" if setting.points and is_attack(self.check) else None
+
+    def frame(self, rows: Sequence[Row], setting: Setting) -> pl.DataFrame:
+        """Rows as the ledger has them."""
+        subject = setting.subject
+        whole: dict[str, Any] = {
+            "run": subject.run, "weights": subject.weights, "weights_hash": subject.hash[:12],
+            "check": self.label, "method": self.method, "params": self.params, "seed": setting.seed,
+        }  # fmt: skip
+        return pl.DataFrame([{**row, **whole} for row in rows], schema=SCHEMA)
+
+    def keep_images(self, setting: Setting, x: Tensor, z: Tensor, rows: Sequence[Row]) -> None:
+        """Put images in the gallery, if there is one."""
+        if setting.gallery is not None and len(rows):
+            path = self.images(setting.gallery)
+            keep_images(path, setting.subject.model, x, z, rows, check=self.label, weights=setting.subject.weights)
+
+    def images(self, gallery: Path) -> Path:
+        """The file of its images."""
+        return gallery / f"{self.key}.npz"

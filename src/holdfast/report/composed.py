@@ -1,0 +1,44 @@
+"""Attacks made of attacks: what each component did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from holdfast.report.numbers import count, decimal, several
+from holdfast.report.runs import RunData
+from holdfast.report.tables import Cell, Table
+from holdfast.results import accuracies, yields
+
+COLUMNS = ("Tried", "Broken", "First to break", "Waiting", "Queries", "Seconds", "Broken per second")
+
+
+def yield_tables(runs: Sequence[RunData]) -> tuple[Table, ...]:
+    """One table for each composed attack of each run and weights, components in the order of running."""
+    return tuple(table for run in runs for weights in run.weights for table in _tables(run, weights))
+
+
+def _tables(run: RunData, weights: str) -> list[Table]:
+    rows = run.rows.filter(run.rows["weights"] == weights)
+    waiting = dict(accuracies(rows).select("check", "unsettled").iter_rows())
+    steps: dict[str, list[dict[str, Any]]] = {}
+    for step in yields(rows).iter_rows(named=True):
+        steps.setdefault(step["check"], []).append(step)
+    return [
+        Table(
+            f"{run.label}, {weights} weights: {check}"
+            + (f", unfinished: {several(waiting[check], 'example')} waiting." if waiting[check] else "."),
+            "Component",
+            COLUMNS,
+            [(step["step"], _cells(step)) for step in found],
+        )
+        for check, found in steps.items()
+    ]
+
+
+def _cells(step: dict[str, Any]) -> list[Cell]:
+    counts = [Cell(count(step[key])) for key in ("tried", "broke", "credited", "waiting")]
+    if not step["tried"]:
+        return [*counts, *[Cell("not run")] * 3]
+    rate = "too quick to say" if step["rate"] is None else decimal(step["rate"], 2)
+    return [*counts, Cell(count(step["queries"])), Cell(decimal(step["seconds"])), Cell(rate)]

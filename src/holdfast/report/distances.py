@@ -1,0 +1,220 @@
+"""How far the nearest successes are: robust accuracy against eps, and the distances themselves.
+
+Minimum-norm attacks leave the distance of every broken example in the ledger. An example that is wrong on the clean
+image is broken at 0, one that stands is broken nowhere up to the attack's eps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from holdfast.report.checks import Budget, Check, checks_of
+from holdfast.report.curves import NORMS, Chart, Curve, kinds_of, through
+from holdfast.report.numbers import count, percent, short
+from holdfast.report.runs import RunData
+from holdfast.report.shares import Share
+from holdfast.report.tables import Cell, Table, share_cell
+from holdfast.results import accuracies
+from holdfast.statistics import wilson
+
+STEPS = 400  # points of a curve at most; more cannot be told apart
+BINS = 20  # of the distribution
+COLUMNS = 5  # distances in the table of a curve
+
+
+@dataclass(frozen=True)
+class Distances:
+    """What one minimum-norm check found for one set of weights.
+
+    Args:
+        place: of its run in the report.
+        weights: the weights.
+        check: the check.
+        norm: that distances are in.
+        eps: the largest distance of interest.
+        broken: distance of every broken example in order, 0 where it was wrong before.
+        examples: how many there are, broken or not.
+    """
+
+    place: int
+    weights: str
+    check: Check
+    norm: str
+    eps: float
+    broken: NDArray[np.float64]
+    examples: int
+
+    def right(self, eps: float) -> int:
+        """Examples that are right although the adversary may go as far as eps."""
+        return self.examples - int(np.searchsorted(self.broken, eps, side="right"))
+
+    @property
+    def wrong_before(self) -> int:
+        """Examples that are wrong without any change."""
+        return self.examples - self.right(0.0)
+
+    @property
+    def found(self) -> NDArray[np.float64]:
+        """Distances of the examples that had to be changed to break them, in order."""
+        return self.broken[self.wrong_before :]
+
+    def quantile(self, share: float) -> float | None:
+        """The smallest distance that breaks this share of the examples right before; None if it is beyond eps."""
+        needed = int(np.ceil(share * (self.examples - self.wrong_before)))
+        return float(self.found[max(needed, 1) - 1]) if 0 < needed <= len(self.found) else None
+
+
+def distances_of(runs: Sequence[RunData]) -> tuple[Distances, ...]:
+    """The minimum-norm checks of all runs and weights, in the order of the runs, their weights and the checks."""
+    return tuple(
+        _distances(place, weights, check, budget, run.rows.filter(pl.col("weights") == weights))
+        for place, run in enumerate(runs)
+        for weights in run.weights
+        for check in checks_of(run.rows.filter(pl.col("weights") == weights))
+        if (budget := check.nearest)
+    )
+
+
+def _distances(place: int, weights: str, check: Check, budget: Budget, rows: pl.DataFrame) -> Distances:
+    mine = rows.filter(pl.col("check") == check.name)
+    wrong = rows.filter((pl.col("method") == "clean") & ~pl.col("correct"))["example"]
+    broken = mine.filter(~pl.col("correct")).select(
+        pl.when(pl.col("example").is_in(wrong.implode()))
+        .then(0.0)
+        .otherwise(pl.col("distance").fill_nan(0.0).fill_null(0.0).clip(0.0, budget.size))
+    )
+    return Distances(place, weights, check, budget.axis, budget.size, np.sort(broken.to_series().to_numpy()), len(mine))
+
+
+def distance_charts(runs: Sequence[RunData], found: Sequence[Distances]) -> tuple[Chart, ...]:
+    """For each norm, and each set of weights that runs have: robust accuracy against eps, and the distribution."""
+    charts = []
+    for norm in _norms(found):
+        for rank in range(max(len(run.weights) for run in runs)):
+            chosen = [one for one in found if one.norm == norm and _rank(runs, one) == rank]
+            if chosen:
+                about = f"{NORMS.get(norm, norm)}{_weights(chosen) if rank else ''}"
+                kinds = _kinds(chosen)
+                curves = [_steps(one, kinds[one.check.name]) for one in chosen] + _fixed(runs, norm, rank)
+                title = f"largest change ε in {NORMS.get(norm, norm)}"
+                charts.append(Chart(f"Robust accuracy in {about}", title, tuple(curves), True))
+                far = max(one.eps for one in chosen)
+                bars = tuple(_histogram(one, kinds[one.check.name], far) for one in chosen)
+                title = f"smallest distance found, in {NORMS.get(norm, norm)}"
+                charts.append(Chart(f"Distances in {about}", title, bars, True, whole=False))
+    return tuple(charts)
+
+
+def _steps(one: Distances, kind: str) -> Curve:
+    places = np.unique(np.concatenate([[0.0], one.found, [one.eps]]))
+    if len(places) > STEPS:
+        places = np.linspace(0.0, one.eps, STEPS)
+    right = [one.right(float(eps)) / one.examples for eps in places]
+    return Curve(one.place, kind, tuple(float(eps) for eps in places), tuple(right), form="steps")
+
+
+def _histogram(one: Distances, kind: str, far: float) -> Curve:
+    """Share of the examples right before in each of `BINS` equal bins, drawn from the left edge of each."""
+    counts, edges = np.histogram(one.found, bins=BINS, range=(0.0, far))
+    shares = counts / max(one.examples - one.wrong_before, 1)
+    return Curve(one.place, kind, tuple(edges.tolist()), (*shares.tolist(), 0.0), form="steps")
+
+
+def _fixed(runs: Sequence[RunData], norm: str, rank: int) -> list[Curve]:
+    """Accuracies under attacks with a fixed budget in this norm, as points."""
+    chosen: list[tuple[int, Check, dict[str, Any]]] = []
+    for place, run in enumerate(runs):
+        if rank < len(run.weights):
+            rows = run.rows.filter(pl.col("weights") == run.weights[rank])
+            numbers = {row["check"]: row for row in accuracies(rows).iter_rows(named=True)}
+            chosen += [(place, check, numbers[check.name]) for check in checks_of(rows) if _is_fixed(check, norm)]
+    kinds = kinds_of([check for _, check, _ in chosen])
+    groups: dict[tuple[int, str], list[tuple[float, dict[str, Any]]]] = {}
+    for place, check, row in chosen:
+        size = check.budget.size if check.budget else 0.0
+        groups.setdefault((place, kinds[check.name]), []).append((size, row))
+    return [through(place, kind, spots, "points") for (place, kind), spots in groups.items()]
+
+
+def _is_fixed(check: Check, norm: str) -> bool:
+    attack = "threat" in check.params and not check.nearest
+    return attack and check.budget is not None and check.budget.axis == norm
+
+
+def curve_tables(runs: Sequence[RunData], found: Sequence[Distances]) -> tuple[Table, ...]:
+    """For each norm, the share of the examples that is right at a few distances."""
+    tables = []
+    for norm in _norms(found):
+        chosen = [one for one in found if one.norm == norm]
+        far = max(one.eps for one in chosen)
+        grid = [far * step / COLUMNS for step in range(COLUMNS + 1)]
+        rows = [(_heading(runs, one), [_right_at(one, eps) for eps in grid]) for one in chosen]
+        caption = f"Robust accuracy against the largest change ε in {NORMS.get(norm, norm)}, from minimum-norm attacks."
+        tables.append(Table(caption, "Attack", [f"ε = {short(eps)}" for eps in grid], rows))
+    return tuple(tables)
+
+
+def quartile_table(runs: Sequence[RunData], found: Sequence[Distances]) -> Table:
+    """Quartiles of the distances of every minimum-norm check."""
+    rows = []
+    for one in found:
+        right = one.examples - one.wrong_before
+        beyond = right - len(one.found)
+        cells = [Cell(count(one.examples)), Cell(count(one.wrong_before))]
+        cells += [_quantile(one, share) for share in (0.25, 0.5, 0.75)]
+        cells.append(Cell(count(beyond), percent(beyond / right) if right else ""))
+        rows.append((_heading(runs, one), cells))
+    return Table(
+        "Smallest distances found, over the examples that are right before; those that stand are beyond ε.",
+        "Attack",
+        ("Examples", "Wrong before", "Lower quartile", "Median", "Upper quartile", "Beyond ε"),
+        rows,
+    )
+
+
+def _right_at(one: Distances, eps: float) -> Cell:
+    if eps > one.eps * (1 + 1e-9):
+        return Cell("beyond its ε")
+    right = one.right(eps)
+    ends = wilson(right, one.examples)
+    return share_cell(Share(right / one.examples, ends.low, ends.high))
+
+
+def _quantile(one: Distances, share: float) -> Cell:
+    value = one.quantile(share)
+    if one.examples == one.wrong_before:
+        return Cell("none right")
+    return Cell(f"beyond {short(one.eps)}" if value is None else short(value))
+
+
+def _heading(runs: Sequence[RunData], one: Distances) -> str:
+    run = runs[one.place]
+    weights = f", {one.weights} weights" if len(run.weights) > 1 else ""
+    return f"{run.label}{weights}: {one.check.name}"
+
+
+def _norms(found: Sequence[Distances]) -> list[str]:
+    order = list(NORMS)
+    return sorted({one.norm for one in found}, key=lambda n: (order.index(n) if n in order else len(order), n))
+
+
+def _rank(runs: Sequence[RunData], one: Distances) -> int:
+    return runs[one.place].weights.index(one.weights)
+
+
+def _weights(chosen: Sequence[Distances]) -> str:
+    return ", " + " and ".join(sorted({one.weights for one in chosen})) + " weights"
+
+
+def _kinds(chosen: Sequence[Distances]) -> dict[str, str]:
+    """A word for the line of each check; its whole name where one run has two lines of the same word."""
+    kinds = kinds_of([one.check for one in chosen])
+    words = [(one.place, kinds[one.check.name]) for one in chosen]
+    twice = {word for place, word in words if words.count((place, word)) > 1}
+    return {name: name if kind in twice else kind for name, kind in kinds.items()}

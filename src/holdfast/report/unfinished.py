@@ -1,0 +1,91 @@
+"""What was not run, from the ledger and from what `run.json` says of checks that left no rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from holdfast.report.numbers import finite
+from holdfast.report.runs import RunData
+from holdfast.results import yields
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Work that is missing.
+
+    Args:
+        run: label of the run.
+        weights: its weights.
+        check: its check.
+        component: of a composed attack; empty for the check as a whole.
+        examples: how many it was not run on.
+        absent: whether the check left no row at all.
+    """
+
+    run: str
+    weights: str
+    check: str
+    component: str
+    examples: int
+    absent: bool = False
+
+    @property
+    def what(self) -> str:
+        """Check and component."""
+        return f"{self.check}: {self.component}" if self.component else self.check
+
+
+def gaps(run: RunData) -> tuple[Gap, ...]:
+    """Everything that was not run, for all weights; the rows decide wherever there are any."""
+    said = run.section("not_run")
+    others = [weights for weights in said if weights not in run.weights]
+    return tuple(gap for weights in (*run.weights, *others) for gap in _of_weights(run, weights, said.get(weights)))
+
+
+def absent(run: RunData, weights: str) -> int:
+    """How many checks of some weights left no row at all."""
+    return sum(gap.absent for gap in gaps(run) if gap.weights == weights)
+
+
+def unseen(run: RunData, weights: str) -> dict[str, int]:
+    """How many examples each check of some weights has not seen; only those that lack any."""
+    return {
+        gap.check: gap.examples for gap in gaps(run) if gap.weights == weights and not (gap.component or gap.absent)
+    }
+
+
+def _of_weights(run: RunData, weights: str, said: object) -> list[Gap]:
+    rows = run.rows.filter(pl.col("weights") == weights)
+    told = _counts(said)
+    counted = rows.group_by("check", maintain_order=True).agg(pl.col("example").n_unique())
+    seen: dict[str, int] = dict(counted.iter_rows())
+    found = []
+    for check, examples in seen.items():
+        missing = _missing(run, examples, told.get(check, 0))
+        found += [Gap(run.label, weights, check, "", missing)] if missing else []
+        found += [Gap(run.label, weights, check, step, n) for step, n in _waiting(rows, check) if n]
+    known = [what for what in told if any(what == check or what.startswith(f"{check}: ") for check in seen)]
+    return found + [Gap(run.label, weights, what, "", n, absent=True) for what, n in told.items() if what not in known]
+
+
+def _missing(run: RunData, seen: int, said: int) -> int:
+    """Examples that a check has not seen: those that other checks saw, or that `run.json` says were left out."""
+    total = run.rows["example"].n_unique()
+    test = finite(run.section("data").get("test"))
+    still = said if test is None else min(said, max(int(test) - seen, 0))  # a later visit may have made up for them
+    return max(total - seen, still)
+
+
+def _waiting(rows: pl.DataFrame, check: str) -> list[tuple[str, int]]:
+    return list(yields(rows.filter(pl.col("check") == check)).select("step", "waiting").iter_rows())
+
+
+def _counts(said: object) -> Mapping[str, int]:
+    if not isinstance(said, dict):
+        return {}
+    known: dict[str, Any] = {str(what): finite(number) for what, number in said.items()}
+    return {what: int(number) for what, number in known.items() if number}

@@ -1,0 +1,22 @@
+"""Verdicts on whether a robustness number means something: the record, its rules, its place on disk.
+
+Nothing here knows a model; `holdfast.audit` asks the model, and `from_rows` asks the ledger.
+"""
+
+from holdfast.verdicts.ledger import from_rows
+from holdfast.verdicts.record import FLAGS, Evidence, Level, Verdict, failed, spoken
+from holdfast.verdicts.store import forget_others, read_verdicts, stored, write_verdicts
+
+__all__ = [
+    "FLAGS",
+    "Evidence",
+    "Level",
+    "Verdict",
+    "failed",
+    "forget_others",
+    "from_rows",
+    "read_verdicts",
+    "spoken",
+    "stored",
+    "write_verdicts",
+]

@@ -1,0 +1,168 @@
+"""Verdicts from ledger rows alone: what the checks of one network say about each other."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from typing import Any
+
+import polars as pl
+
+from holdfast.errors import LedgerError
+from holdfast.results import unsettled
+from holdfast.verdicts.record import Verdict
+from holdfast.verdicts.rules import Pair, Rung, beaten, growing
+
+BLACK_BOX = frozenset({"square", "simba", "spsa", "nes", "hopskipjump", "boundary"})
+"""Attacks that ask for scores or decisions only."""
+
+WHITE_BOX = frozenset({"bim", "pgd", "apgd", "apgd_targeted", "fab", "deepfool", "ddn", "fmn", "cw", "cw_linf"})
+"""Attacks that follow gradients in several steps; a single step is weak on any network, so it proves nothing."""
+
+EFFORT = ("steps", "restarts", "queries", "step_size")
+"""Fields that say how hard an attack tries."""
+
+HARDER = 2.0
+"""Growth of effort from which on two checks are compared."""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One check of an attack within a ball.
+
+    Args:
+        name: of the check.
+        method: of its attack.
+        norm: of the ball.
+        eps: its radius.
+        fields: of the method, but for its threat.
+        held: for each example seen, whether it is still right.
+    """
+
+    name: str
+    method: str
+    norm: str
+    eps: float
+    fields: dict[str, Any]
+    held: dict[int, bool]
+
+    @cached_property
+    def effort(self) -> float:
+        """Steps or queries in total."""
+        return math.prod(float(self.fields.get(field) or 1) for field in EFFORT if field != "step_size")
+
+    def without(self, *fields: str) -> str:
+        """The method with all its fields but some, to tell which checks differ in these alone."""
+        left = {name: value for name, value in self.fields.items() if name not in fields}
+        return f"{self.method} {self.norm} {json.dumps(left, sort_keys=True)}"
+
+
+def from_rows(rows: pl.DataFrame) -> list[Verdict]:
+    """Verdicts on the checks of one network's ledger; conditions that its checks cannot show are not tested.
+
+    Args:
+        rows: of one run and its weights, with the columns check, method, params, norm, example and correct, and for
+            composed attacks steps; others are ignored.
+    """
+    tried = list(_tried(rows))
+    return [_eps(tried), _convergence(tried), _black_box(tried, rows)]
+
+
+def _tried(rows: pl.DataFrame) -> Iterator[Tried]:
+    settled = rows.filter(~unsettled()) if "steps" in rows.columns else rows  # what has not run breaks nothing
+    columns = settled.select("check", "method", "params", "norm", "example", "correct")
+    for (check, method, params, norm), part in columns.group_by(
+        "check", "method", "params", "norm", maintain_order=True
+    ):
+        fields = _parsed(str(check), str(params or "{}"))
+        threat = fields.pop("threat", None) if isinstance(fields, dict) else None
+        size = threat.get(norm) if isinstance(threat, dict) else None
+        eps = size.get("eps") if isinstance(size, dict) else None
+        if isinstance(eps, int | float) and 0 < eps < math.inf:
+            held = dict(part.select("example", "correct").iter_rows())
+            yield Tried(str(check), str(method), str(norm), float(eps), fields, held)
+
+
+def _parsed(check: str, params: str) -> Any:
+    try:
+        return json.loads(params)
+    except json.JSONDecodeError as error:
+        raise LedgerError(f"check '{check}': expected its params as JSON ({error})") from error
+
+
+def _shared(checks: Sequence[Tried]) -> list[list[bool]]:
+    """What each check says of the examples that all saw."""
+    common = sorted(set.intersection(*(set(check.held) for check in checks)))
+    return [[check.held[example] for example in common] for check in checks]
+
+
+def _eps(tried: Sequence[Tried]) -> Verdict:
+    found = []
+    for _, ladder in _groups(tried, lambda check: check.without("step_size")):
+        checks = sorted(ladder, key=lambda check: check.eps)
+        held = _shared(checks)
+        if len({check.eps for check in checks}) == len(checks) > 1 and held[0]:
+            rungs = [Rung(check.name, check.eps, one) for check, one in zip(checks, held, strict=True)]
+            found.append(growing(rungs, "ledger"))
+    return _worst(found, "eps", "no attack was run at two budgets on the same examples")
+
+
+def _convergence(tried: Sequence[Tried]) -> Verdict:
+    found = []
+    for _, group in _groups(tried, lambda check: f"{check.without(*EFFORT)} {check.eps}"):
+        checks = sorted(group, key=lambda check: check.effort)[-2:]
+        held = _shared(checks)
+        if len(checks) == 2 and checks[1].effort >= HARDER * checks[0].effort and held[0]:
+            names = checks[1].name, checks[0].name
+            found.append(beaten("convergence", Pair.of(*held), *names, "ledger"))
+    return _worst(found, "convergence", "no attack was run at one budget with twice the steps, restarts or queries")
+
+
+def _black_box(tried: Sequence[Tried], rows: pl.DataFrame) -> Verdict:
+    found = list(_composed(rows))
+    for _, group in _groups(tried, lambda check: f"{check.norm} {check.eps}"):
+        white = [check for check in group if check.method in WHITE_BOX]
+        for black in (check for check in group if check.method in BLACK_BOX and white):
+            *under, last = _shared([*white, black])
+            if last:
+                held = [all(one) for one in zip(*under, strict=True)]
+                name = white[0].name if len(white) == 1 else "every white-box check of this budget"
+                found.append(beaten("black-box", Pair.of(held, last), black.name, name, "ledger"))
+    return _worst(found, "black-box", "no black-box and iterated white-box attack were run at one budget")
+
+
+def _composed(rows: pl.DataFrame) -> Iterator[Verdict]:
+    """The same within composed attacks, whose rows say what each component did; those that did not run say nothing."""
+    if rows.schema.get("steps") is None or rows["steps"].is_null().all():
+        return
+    for (check,), part in rows.filter(pl.col("steps").is_not_null()).group_by("check", maintain_order=True):
+        pairs = []
+        for steps in part["steps"].to_list():
+            black = [step["broke"] for step in steps if _method(step["step"]) in BLACK_BOX]
+            white = [step["broke"] for step in steps if _method(step["step"]) not in BLACK_BOX]
+            if any(white) or None not in (*white, *black):
+                pairs.append((not any(white), not any(black) and not any(white)))
+        if pairs and any(_method(step["step"]) in BLACK_BOX for step in part["steps"][0].to_list()):
+            first, second = (list(column) for column in zip(*pairs, strict=True))
+            yield beaten("black-box", Pair.of(first, second), f"the black-box part of {check}", "the rest", "ledger")
+
+
+def _method(step: str) -> str:
+    return step.partition("-")[0].partition(" ")[0]
+
+
+def _groups(tried: Sequence[Tried], key: Any) -> Iterator[tuple[str, list[Tried]]]:
+    for name, group in groupby(sorted(tried, key=key), key=key):
+        yield name, list(group)
+
+
+def _worst(found: Sequence[Verdict], flag: str, otherwise: str) -> Verdict:
+    """The worst of several verdicts on one flag, the one furthest from its limit first."""
+    if not found:
+        return Verdict(flag=flag, level="not tested", finding=otherwise, evidence="ledger")
+    order = ("fail", "warn", "pass")
+    return min(found, key=lambda verdict: (order.index(verdict.level), -(verdict.value or 0.0)))

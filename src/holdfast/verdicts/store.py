@@ -1,0 +1,93 @@
+"""Verdicts on disk: `verdicts/<weights>-<evidence>.json` in a run's directory, a list of flat records.
+
+A file holds the verdicts of one kind of evidence on one set of weights; writing it again replaces them. As JSON they
+can be read without holdfast, and `polars.read_json` makes a table of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import LedgerError
+from holdfast.results import write_atomically
+from holdfast.verdicts.record import Verdict
+
+NAMES = ("run", "weights", "weights_hash", "seed")
+"""Which network a record is about, beside the fields of a `Verdict`."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A verdict with the network it is about.
+
+    Args:
+        run: name of the run.
+        weights: which of its weights.
+        weights_hash: first digits of their sha256.
+        seed: of the attacks.
+        verdict: on them.
+    """
+
+    run: str
+    weights: str
+    weights_hash: str
+    seed: int
+    verdict: Verdict
+
+
+def stored(run: str, weights: str, digest: str, seed: int, verdicts: Iterable[Verdict]) -> list[Stored]:
+    """Verdicts under the name of their network."""
+    return [Stored(run, weights, digest[:12], seed, verdict) for verdict in verdicts]
+
+
+def write_verdicts(path: Path, found: Sequence[Stored]) -> None:
+    """Replace the verdicts of the same weights and evidence in the directory `path` of a run."""
+    kinds = dict.fromkeys((one.weights, one.verdict.evidence) for one in found)
+    for weights, evidence in kinds:
+        same = [one for one in found if (one.weights, one.verdict.evidence) == (weights, evidence)]
+        text = json.dumps([flat(one) for one in same], indent=1, ensure_ascii=False) + "\n"
+        write_atomically(path / "verdicts" / f"{weights}-{evidence}.json", partial(_write, text))
+
+
+def read_verdicts(path: Path) -> list[Stored]:
+    """All verdicts in a run's directory, in the order of their files' names; empty if nobody judged it.
+
+    Raises:
+        LedgerError: if a file is damaged.
+    """
+    return [one for file in sorted((path / "verdicts").glob("*.json")) for one in _read(file)]
+
+
+def forget_others(path: Path, there: set[tuple[str, str]]) -> None:
+    """Delete verdicts on weights that are not among these pairs of label and hash."""
+    for file in sorted((path / "verdicts").glob("*.json")):
+        if any((one.weights, one.weights_hash) not in there for one in _read(file)):
+            file.unlink()
+
+
+def _write(text: str, path: Path) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def flat(one: Stored) -> dict[str, Any]:
+    """The record of a verdict: names of the network, then the fields of the verdict."""
+    return {**{name: getattr(one, name) for name in NAMES}, **asdict(one.verdict)}
+
+
+def _read(file: Path) -> list[Stored]:
+    try:
+        return [_stored(record) for record in json.loads(file.read_text(encoding="utf-8"))]
+    except (ValueError, TypeError, KeyError, AttributeError, OSError) as error:
+        line = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise LedgerError(f"{file}: expected verdicts by holdfast ({line}); delete it and audit again") from None
+
+
+def _stored(record: dict[str, Any]) -> Stored:
+    run, weights, digest, seed = (record[name] for name in NAMES)
+    fields = {name: value for name, value in record.items() if name not in NAMES}
+    return Stored(run, weights, digest, seed, Verdict(**fields))

@@ -1,0 +1,172 @@
+"""A number that looks complete and is not is the worst thing a report can show."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.report import read_run, read_runs, write_report
+from holdfast.report.compare import comparison
+from holdfast.report.shares import share_of
+from holdfast.report.unfinished import gaps
+from tests.report.factory import FakeCheck, composed, make_run, noise, pgd
+from tests.report.reading import Read, read
+
+T, F = True, False
+CLEAN = FakeCheck("clean", correct=[T] * 9 + [F])
+OPEN = composed("aabswwwwxc")  # 3 broken, 1 stands, 4 wait for b, 1 for a and b, 1 wrong before
+AUTO = OPEN.name
+# Wilson's 95 % interval of 6 of 10 has the upper end 83.2; of the 1 of 10 sure to stand, the lower end 1.8.
+BOUND = "at most 60.0 % [1.8, 83.2], 5 examples waiting"
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.report.page._plotly", lambda: "")  # megabytes that these tests do not look at
+
+
+def tell(run: Path, **facts: Any) -> Path:
+    said = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps({**said, **facts}))
+    return run
+
+
+def report(tmp_path: Path, *runs: Path) -> Read:
+    return read(write_report(runs, tmp_path / "report.html"))
+
+
+def test_every_accuracy_of_an_unfinished_attack_is_an_upper_bound(tmp_path: Path) -> None:
+    page = report(tmp_path, make_run(tmp_path / "run", [CLEAN, OPEN]))
+    table = page.table("Accuracy in each check")
+    assert table[AUTO][1] == BOUND
+    assert table["Every check at once"][1] == BOUND
+    assert page.words.count("60.0") == page.words.count("at most 60.0")
+    assert "90.0 % clean; at most 60.0 % survive every check: an upper bound, not everything was run." in page.words
+    assert f"Hardest so far: {AUTO}, at most 60.0 %." in page.words
+    assert f"Unfinished, so that only an upper bound is known, in 1 of 1 checks: {AUTO}." in page.words
+
+
+def test_an_unfinished_attack_is_not_said_to_hold(tmp_path: Path) -> None:
+    words = report(tmp_path, make_run(tmp_path / "run", [CLEAN, composed("s" * 8 + "xc")])).words
+    assert "Holds (at most 5 points below clean) in none of the checks." in words
+
+
+def test_a_finished_attack_is_a_number_as_any_other(tmp_path: Path) -> None:
+    page = report(tmp_path, make_run(tmp_path / "run", [CLEAN, composed("aabssssssc")]))
+    assert page.table("Accuracy in each check")[AUTO][1] == "60.0 % [31.3, 83.2]"
+    assert "Unfinished" not in page.words
+    assert "at most 60" not in page.words
+    assert not [caption for caption in page.tables if "Not run" in caption]
+
+
+def test_what_was_not_run_is_listed_component_by_component(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", [CLEAN, OPEN])
+    told = {"best": {f"{AUTO}: a": 9, f"{AUTO}: b": 9, "pgd linf eps=0.5": 10, "clean": 0}}
+    table = report(tmp_path, tell(run, not_run=told)).table("Not run, and on how many")
+    assert table == {
+        "Check": ["Run", "Weights", "Examples"],
+        f"{AUTO}: a": ["digits/noisy/seed-0", "best", "1"],  # the rows know better than run.json
+        f"{AUTO}: b": ["digits/noisy/seed-0", "best", "5"],
+        "pgd linf eps=0.5": ["digits/noisy/seed-0", "best", "10"],
+    }
+
+
+def test_a_check_that_left_no_rows_makes_the_worst_case_a_bound(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", [CLEAN, noise(0.1, [T] * 6 + [F] * 4)], weights=("best", "last"))
+    page = report(tmp_path, tell(run, not_run={"best": {"pgd linf eps=0.5": 10}}))
+    table = page.table("Accuracy in each check")
+    assert table["Every check at once"][1:] == ["at most 60.0 % [0.0, 83.2], 1 check not run", "60.0 % [31.3, 83.2]"]
+    assert table["gaussian_noise sigma=0.1"][1] == "60.0 % [31.3, 83.2]"
+    assert "at most 60.0 % survive every check: an upper bound" in page.words
+
+
+def test_where_nothing_is_right_nothing_can_be_lower(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", [CLEAN, noise(0.1, [F] * 10)])
+    page = report(tmp_path, tell(run, not_run={"best": {"pgd": 10}}))
+    assert page.table("Accuracy in each check")["Every check at once"][1] == "0.0 % [0.0, 27.8]"
+    assert page.table("Not run")["pgd"][-1] == "10"
+
+
+def test_a_check_that_saw_a_part_of_the_examples_says_so(tmp_path: Path) -> None:
+    page = report(tmp_path, make_run(tmp_path / "run", [CLEAN, pgd(0.1, [T] * 3 + [F])]))
+    table = page.table("Accuracy in each check")
+    assert table["pgd linf eps=0.1 steps=20"][1] == "75.0 % [30.1, 95.4], 4 of 10 examples"
+    assert table["Every check at once"][1] == "75.0 % [30.1, 95.4], 4 of 10 examples"
+    assert page.table("Not run")["pgd linf eps=0.1 steps=20"][-1] == "6"
+    assert "survive every check, of the 4 of 10 examples that all checks saw." in page.words
+
+
+@pytest.mark.parametrize(("test", "missing"), [(500, [490]), (10, []), (None, [490]), (12, [2])])
+def test_run_json_counts_examples_that_no_check_saw_unless_they_were_made_up_for(
+    tmp_path: Path, test: int | None, missing: list[int]
+) -> None:
+    run = tell(make_run(tmp_path / "run", [CLEAN]), data={"test": test}, not_run={"best": {"clean": 490}})
+    assert [gap.examples for gap in gaps(read_run(run))] == missing
+
+
+@pytest.mark.parametrize("said", [None, {}, {"best": None}, {"best": {"x": "many"}}, {"best": [1]}])
+def test_strange_notes_of_what_was_not_run_say_nothing(tmp_path: Path, said: Any) -> None:
+    assert gaps(read_run(tell(make_run(tmp_path / "run", [CLEAN]), not_run=said))) == ()
+
+
+def test_weights_without_any_row_are_named_too(tmp_path: Path) -> None:
+    run = tell(make_run(tmp_path / "run", [CLEAN]), not_run={"last": {"clean": 10}})
+    assert [(gap.weights, gap.what, gap.absent) for gap in gaps(read_run(run))] == [("last", "clean", True)]
+
+
+def test_points_of_unfinished_attacks_are_hollow(tmp_path: Path) -> None:
+    checks = [CLEAN, OPEN, composed("aabssssssc", eps=0.2)]
+    page = report(tmp_path, make_run(tmp_path / "run", checks))
+    (trace,) = page.specs["budget-0"]["data"]
+    assert trace["x"] == [0, 0.1, 0.2]
+    assert trace["marker"]["symbol"] == ["circle", "circle-open", "circle"]
+    assert "unfinished" in trace["text"][1]
+    assert trace["error_y"]["arrayminus"][1] == pytest.approx(0.6 - 0.0179, abs=1e-4)
+    assert "A hollow mark is an upper bound" in page.words
+
+
+def test_classes_and_confusion_mark_what_waits(tmp_path: Path) -> None:
+    page = report(tmp_path, make_run(tmp_path / "run", [CLEAN, OPEN]))
+    # Cats are the even examples: 4, 6 and 8 wait. Dogs: 5 and 7.
+    assert page.table("percent right of each class")[AUTO] == ["≤ 60", "≤ 60"]
+    assert page.table("percent right of each class")["clean"] == ["100", "80"]
+    assert "Unfinished: 5 examples waiting, counted as right here." in page.words
+
+
+def test_runs_are_not_compared_where_one_is_unfinished(tmp_path: Path) -> None:
+    first = make_run(tmp_path / "a", [CLEAN, OPEN], name="a")
+    second = make_run(tmp_path / "b", [CLEAN, composed("aaaaaaaaac")], name="b")
+    page = report(tmp_path, first, second)
+    table = page.table("b against a")
+    unknown = [*["unknown"] * 6, "unfinished: 5 examples of a waiting"]
+    assert table[AUTO] == table["Every check at once"] == unknown
+    assert "Holm-corrected over these 1 tests" in page.words
+    found = comparison(*read_runs([first, second]))
+    assert [check for check, _ in found.pairs] == ["clean"]
+    assert [check for check, _ in found.unknown] == [AUTO, "Every check at once"]
+
+
+def test_the_worst_case_is_compared_if_what_waits_is_lost_anyway(tmp_path: Path) -> None:
+    checks = [OPEN, pgd(0.2, [F] * 10)]
+    page = report(tmp_path, *(make_run(tmp_path / name, checks, name=name) for name in "ab"))
+    table = page.table("b against a")
+    assert table["Every check at once"][:2] == ["10", "= 0.0"]
+    assert list(table)[-1] == "Every check at once"
+    assert table[AUTO][-1] == "unfinished: 5 examples of a waiting, 5 examples of b waiting"
+
+
+def test_a_held_image_that_waits_held_so_far(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", [CLEAN, composed("wasasa")], gallery=AUTO)
+    words = report(tmp_path, run).words
+    assert words.count("held so far") == 1
+    assert words.count("→ cat held example") == 2
+
+
+def test_an_interval_of_a_bound_allows_for_every_outcome() -> None:
+    row = {"accuracy": 0.6, "low": 0.313, "high": 0.832, "correct": 6, "examples": 10, "unsettled": 0}
+    assert (share_of(row).low, share_of(row).bound) == (0.313, False)
+    assert share_of({**row, "unsettled": 6}).low == 0.0
+    assert share_of(row, absent=1).low == 0.0

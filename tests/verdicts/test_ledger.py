@@ -1,0 +1,125 @@
+"""Verdicts from rows: what the checks of one network say about each other."""
+
+import json
+
+import polars as pl
+import pytest
+
+from holdfast.attacks import ATTACKS
+from holdfast.errors import LedgerError
+from holdfast.verdicts import from_rows
+from holdfast.verdicts.ledger import BLACK_BOX, WHITE_BOX
+
+TRIALS = 100
+STEPS = pl.List(pl.Struct({"step": pl.String, "broke": pl.Boolean, "queries": pl.Int64}))
+
+
+def rows(method, standing, *, eps=0.1, norm="linf", first=0, did=None, **fields):
+    """A check of which the first examples stand; `first` is its first example, `did` what components did."""
+    params = {"threat": {norm: {"eps": eps}}, **fields} if eps is not None else fields
+    columns = {"check": f"{method} {norm} {eps} {fields}", "method": method, "norm": norm, "other": "ignored"}
+    frame = pl.DataFrame(
+        {"example": range(first, first + TRIALS), "steps": pl.Series(did or [None] * TRIALS, dtype=STEPS)}
+    )
+    named = {name: pl.lit(value) for name, value in {**columns, "params": json.dumps(params)}.items()}
+    return frame.with_columns(correct=pl.col("example") - first < standing, **named)
+
+
+def found(*parts):
+    return {verdict.flag: verdict for verdict in from_rows(pl.concat(parts))}
+
+
+def levels(*parts):
+    return {flag: verdict.level for flag, verdict in found(*parts).items()}
+
+
+def test_checks_that_cannot_be_compared_test_nothing():
+    untested = dict.fromkeys(("eps", "convergence", "black-box"), "not tested")
+    assert levels(rows("clean", 90, eps=None), rows("pgd", 80)) == untested
+    assert levels(rows("gaussian_noise", 90, eps=None, sigma=0.1)) == untested
+    assert levels(rows("pgd", 80, eps=0.1), rows("pgd", 90, eps=0.2, first=TRIALS)) == untested  # other examples
+    assert levels(rows("pgd", 80, eps=0.1), rows("pgd", 90, eps=1.0, norm="l2")) == untested
+    assert levels(rows("pgd", 80, eps=0.1, loss="dlr"), rows("pgd", 90, eps=0.2, loss="margin")) == untested
+
+
+def test_rows_without_the_columns_of_composed_attacks_are_read_too():
+    columns = ["check", "method", "params", "norm", "example", "correct"]
+    frame = pl.concat([rows("pgd", 80), rows("pgd", 90, eps=0.2)]).select(columns)
+    assert {verdict.flag: verdict.level for verdict in from_rows(frame)}["eps"] == "fail"
+
+
+@pytest.mark.parametrize(("larger", "expected"), [(60, "pass"), (82, "pass"), (90, "fail")])
+def test_a_larger_eps_must_break_more(larger, expected):
+    parts = rows("pgd", 80, eps=0.1, step_size=0.01), rows("pgd", larger, eps=0.2, step_size=0.02)
+    assert levels(*parts)["eps"] == levels(*parts[::-1])["eps"] == expected
+
+
+def test_the_worst_of_several_pairs_is_reported():
+    verdict = found(
+        rows("pgd", 80, eps=0.1), rows("pgd", 70, eps=0.2), rows("bim", 70, eps=0.1), rows("bim", 95, eps=0.2)
+    )["eps"]
+    assert verdict.level == "fail"
+    assert verdict.finding.startswith("bim")
+
+
+@pytest.mark.parametrize(
+    ("harder", "standing", "expected"),
+    [
+        ({"steps": 400}, 60, "fail"),
+        ({"steps": 400}, 79, "pass"),
+        ({"steps": 40, "restarts": 5}, 60, "fail"),
+        ({"steps": 60}, 60, "not tested"),  # hardly harder
+        ({"steps": 400, "loss": "dlr"}, 60, "not tested"),  # another attack
+    ],
+)
+def test_more_effort_must_not_break_more(harder, standing, expected):
+    assert levels(rows("pgd", 80, steps=40), rows("pgd", standing, **harder))["convergence"] == expected
+
+
+def test_only_the_hardest_two_of_many_are_compared():
+    parts = [rows("pgd", standing, steps=steps) for steps, standing in ((10, 90), (100, 60), (1000, 60))]
+    assert levels(*parts)["convergence"] == "pass"
+
+
+def test_a_black_box_attack_must_not_break_what_white_box_ones_leave():
+    assert levels(rows("pgd", 80), rows("square", 60))["black-box"] == "fail"
+    assert levels(rows("pgd", 80), rows("square", 78))["black-box"] == "pass"
+    assert levels(rows("pgd", 80), rows("apgd", 60), rows("square", 60))["black-box"] == "pass"
+    assert levels(rows("pgd", 80), rows("square", 60, eps=0.2))["black-box"] == "not tested"
+    assert levels(rows("fgsm", 80), rows("square", 60))["black-box"] == "not tested"  # a single step proves nothing
+
+
+def did(white, black):
+    return [{"step": "apgd-ce", "broke": white, "queries": 1}, {"step": "square", "broke": black, "queries": 1}]
+
+
+@pytest.mark.parametrize(
+    ("each", "expected"),
+    [
+        ([did(False, True)] * 20 + [did(True, None)] * 80, "fail"),  # only random search breaks a fifth
+        ([did(False, False)] * 20 + [did(True, None)] * 80, "pass"),
+        ([did(None, True)] * 100, "not tested"),  # it came first, so that nobody knows
+        ([[{"step": "apgd-ce", "broke": False, "queries": 1}]] * 100, "not tested"),
+    ],
+)
+def test_the_components_of_a_composed_attack_are_compared(each, expected):
+    assert levels(rows("autoattack", 0, did=each))["black-box"] == expected
+
+
+def test_examples_that_wait_for_a_component_are_not_compared():
+    waiting = [did(False, None)] * 30 + [did(False, False)] * 70
+    small, large = rows("autoattack", 0, eps=0.1), rows("autoattack", 100, eps=0.2)
+    assert levels(small, large)["eps"] == "fail"
+    verdict = found(small, rows("autoattack", 30, eps=0.2, did=waiting))["eps"]
+    assert verdict.level == "pass"
+    assert "of 70 examples" in verdict.finding
+
+
+def test_params_that_are_no_json_are_named():
+    with pytest.raises(LedgerError, match="check 'pgd linf"):
+        from_rows(rows("pgd", 10).with_columns(params=pl.lit("{")))
+
+
+def test_methods_are_called_by_their_names():
+    assert set(ATTACKS) >= BLACK_BOX | WHITE_BOX
+    assert not BLACK_BOX & WHITE_BOX
