@@ -102,6 +102,7 @@ def ours(
     seconds, results = timed(lambda: holdfast.evaluate(network, x, y, attack, batch_size=batch_size))
     stands = torch.tensor(results.rows.sort("example")["correct"].to_list())
     enough = x.repeat(-(-batch_size // len(x)), 1, 1, 1)
+    every = max(1, min(every, len(network.asked) // 1000))
     floor = every * timed(lambda: bare(network.network, network.asked[::every], enough))[0]
     share = 100 * float(stands.double().mean())
     ratio = f"{seconds / floor:.3f} of the bare passes ({floor:.1f} s)"

@@ -80,11 +80,17 @@ def test_random_search_and_transfer_break_what_a_masked_gradient_hides():
 
 
 def test_only_the_examples_in_question_are_attacked_and_each_with_its_own_numbers():
-    attack = PGD(threat=Linf(0.1), steps=2)
-    judged = case(zoo.digits_mlp(), attack)
-    among = torch.arange(20) % 3 == 0
-    assert torch.equal(judged.held(attack, among), judged.held(attack) & among)
-    assert not judged.held(attack, torch.zeros(20, dtype=torch.bool)).any()
+    def coin(model, x, y, *, rng):
+        return rng.uniform(x)
+
+    def model(z):
+        return torch.cat((z - 0.5, 0.5 - z), dim=1)
+
+    judged = Case(model, torch.zeros(40, 1), torch.zeros(40, dtype=torch.int64), APGD(threat=Linf(0.1)))
+    among = torch.arange(40) % 3 == 0
+    assert 0 < judged.held(coin).sum() < 40
+    assert torch.equal(judged.held(coin, among), judged.held(coin) & among)
+    assert not judged.held(coin, torch.zeros(40, dtype=torch.bool)).any()
 
 
 def test_a_student_answers_like_its_teacher_and_has_a_gradient():

@@ -1,11 +1,15 @@
 """The audit as a whole: honest networks pass, masked ones are caught by the flags that are meant for them."""
 
+import itertools
+
 import pytest
 import torch
+from torch import nn
 
 from holdfast.attacks import PGD
 from holdfast.audit import after, audit, before
 from holdfast.errors import DataError, ModelError
+from holdfast.losses import margin
 from holdfast.threat import L1, L2, Linf
 from holdfast.verdicts import FLAGS, from_rows
 from tests import zoo
@@ -45,6 +49,7 @@ def test_a_masked_network_is_caught_by_its_gradient_and_by_every_attack_that_doe
     ("wrap", "caught"),
     [
         (lambda model: model, set()),
+        (lambda model: nn.Sequential(nn.Dropout(0.5), model).train(), set()),
         (zoo.Masked, {"gradients"}),
         (zoo.Saturated, {"gradients"}),
         (zoo.Confident, {"probabilities"}),
@@ -106,6 +111,12 @@ def test_the_attack_in_question_is_the_one_that_is_judged():
     assert found["eps"].level == "warn"
     with pytest.raises(ValueError, match="a threat or an attack"):
         next(audit(zoo.digits_mlp(), x, y, attack=attack, threat=Linf(0.2)))
+
+
+def test_the_gradient_in_question_is_that_of_the_loss_that_the_attack_climbs():
+    attack = PGD(threat=Linf(0.1), steps=1, loss=margin)
+    found = levels(itertools.islice(audit(zoo.Saturated(zoo.digits_mlp()), *some(20), attack=attack), 6))
+    assert found["gradients"] == "pass"
 
 
 def test_a_surrogate_replaces_the_student():

@@ -14,7 +14,7 @@ from holdfast.attacks import PGD
 from holdfast.data import Digits, write_npz
 from holdfast.results import Ledger
 from holdfast.rng import Streams
-from holdfast.runs import load_model
+from holdfast.runs import Run, load_model
 from holdfast.threat import Linf
 from tests.end_to_end import foreign
 from tests.end_to_end.command import holdfast
@@ -29,6 +29,7 @@ PGD_5 = ["--attack", "pgd", "--norm", "linf", "--eps", "0.1", "--steps", "5"]
 LABEL = "pgd linf eps=0.1 steps=5"
 AUTO = ["--attack", "autoattack", "--norm", "linf", "--eps", "0.03", "--steps", "3"]
 AUTO += ["--set", "targets=2", "--set", "queries=10"]
+SAVE = ["--save-npz", "a.npz", "--save-images", "shown"]
 AUTO_LABEL = "autoattack linf eps=0.03 steps=3 targets=2 queries=10"
 
 
@@ -58,7 +59,8 @@ def refused(*argv, cwd):
 def trained(tmp_path_factory):
     path = tmp_path_factory.mktemp("trained")
     (path / "tiny.yaml").write_text(SMALL)
-    good("train", "tiny.yaml", cwd=path)
+    good("train", "tiny.yaml", "--set", "train.epochs=3", cwd=path)
+    assert Run(path / RUN).labels() == ["best", "last"]
     return path
 
 
@@ -186,7 +188,7 @@ def test_saved_images_are_named_by_example_label_and_prediction(place):
 
 def test_a_budget_leaves_an_upper_bound_that_says_what_was_not_run(place):
     said("attack", RUN, *PGD_5, cwd=place)
-    found = said("attack", RUN, *AUTO, "--budget", "0s", "--save-npz", "a.npz", cwd=place)
+    found = said("attack", RUN, *AUTO, "--budget", "0s", *SAVE, cwd=place)
     clean = found["clean"]["accuracy"]
     assert found["attack"] == AUTO_LABEL
     assert (found["attacked"]["accuracy"], found["attacked"]["at_most"]) == (None, clean)
@@ -199,7 +201,8 @@ def test_a_budget_leaves_an_upper_bound_that_says_what_was_not_run(place):
     words = good("attack", RUN, *AUTO, "--budget", "0s", cwd=place)
     assert f"at most {100 * clean:.1f} %" in words
     assert f"not run: {AUTO_LABEL}: square on {waiting} images" in words
-    whole = said("attack", RUN, *AUTO, "--save-npz", "a.npz", cwd=place)
+    whole = said("attack", RUN, *AUTO, *SAVE, cwd=place)
+    assert len(list((place / "shown").glob("*.png"))) == 3 * 60  # those of the first visit are gone
     assert (whole["not_run"], whole["attacked"]["accuracy"] <= clean) == ([], True)
     assert [one["step"] for one in whole["yield"]] == ["clean", *steps]
     assert sum(one["credited"] for one in whole["yield"]) == 60 - round(60 * whole["attacked"]["accuracy"])

@@ -1,36 +1,13 @@
 """A published robust accuracy, where HOLDFAST_DATA points to the network."""
 
-import os
-from pathlib import Path
-
-import numpy as np
 import pytest
 import torch
 
 from holdfast.attacks import PGD
-from holdfast.models import MODELS, build, read_state
 from holdfast.threat import Linf
+from tests.reference.mnist import lenet, mnist, needed
 
-DATA = os.environ.get("HOLDFAST_DATA")
-pytestmark = pytest.mark.skipif(DATA is None, reason="HOLDFAST_DATA is not set")
-
-LAYERS = {"conv1": "body.0.0", "conv2": "body.1.0", "linear1": "body.3.0", "linear2": "head"}
-
-
-def network(name):
-    model = build(MODELS["lenet"], (1, 28, 28), 10)
-    state = model.state_dict()
-    for key, value in read_state(Path(DATA) / "weights" / f"mnist_lenet5_{name}.safetensors").items():
-        layer, _, kind = key.rpartition(".")
-        state[f"{LAYERS[layer]}.{kind}"] = value
-    model.load_state_dict(state)
-    return model.eval()
-
-
-def images(count):
-    with np.load(Path(DATA) / "mnist.npz") as arrays:
-        x, y = arrays["x_test"][:count], arrays["y_test"][:count]
-    return torch.from_numpy(x)[:, None].float() / 255, torch.from_numpy(y).long()
+pytestmark = needed
 
 
 def robust(model, attack, x, y):
@@ -50,8 +27,8 @@ def robust(model, attack, x, y):
 )
 def test_adversarially_trained_lenet_has_its_published_robust_accuracy(random_start, published):
     attack = PGD(threat=Linf(0.3), steps=40, step_size=0.01, random_start=random_start)
-    assert robust(network("adversarial"), attack, *images(500)) == pytest.approx(published, abs=0.0041)
+    assert robust(lenet("adversarial"), attack, *mnist(500)) == pytest.approx(published, abs=0.0041)
 
 
 def test_standard_lenet_does_not_hold_at_all():
-    assert robust(network("standard"), PGD(threat=Linf(0.3), steps=40, step_size=0.01), *images(500)) == 0
+    assert robust(lenet("standard"), PGD(threat=Linf(0.3), steps=40, step_size=0.01), *mnist(500)) == 0

@@ -24,10 +24,11 @@ def climb_sparsely(front: Front, threat: L1, steps: int, rng: Streams) -> None:
     r"""One run of l1-Auto-PGD on the examples still standing.
 
     A step moves only the coordinates of largest slope, a share :math:`k` of them, by the same amount, and goes back to
-    the threat set by the exact projection on ball and box. Every 4 % of the steps, :math:`k` is set to the sparsity of
-    the best perturbation over 1.5; where that still falls by more than 5 %, the step starts again at the full size from
-    the best point, elsewhere it shrinks by 1.5, down to a tenth. The first two stages search balls of three and two
-    times the radius, whose points are then projected on the next smaller one; only the last stage counts.
+    the threat set by the exact projection on ball and box. :math:`k` is the share of coordinates that the perturbation
+    changes, over 1.5: at first the starting one, then, every 4 % of the steps, the best one. Where their number still
+    falls by more than 5 %, the step starts again at the full size from the best point, elsewhere it shrinks by 1.5, down
+    to a tenth. The first two stages search balls of three and two times the radius, whose points are then projected on
+    the next smaller one; only the last stage counts.
 
     Reference:
         Croce, Hein, Mind the Box: l1-APGD for Sparse Adversarial Attacks on Image Classifiers, ICML 2021,
@@ -45,10 +46,10 @@ def climb_sparsely(front: Front, threat: L1, steps: int, rng: Streams) -> None:
 
 def _stage(front: Front, ball: L1, steps: int, z: Tensor, *, counts: bool) -> Tensor:
     """One budget; returns the best points of those who stay, to start the next one from."""
-    size = math.prod(z.shape[1:])
+    x = front.x
     every = max(int(0.04 * steps), 1)
     value, grad, stay = _differentiate(front, z, counts)
-    state = _State.at(z, value, grad, ball.eps, size).select(stay)
+    state = _State.at(z, x, value, grad, ball.eps).select(stay)
     for step in range(1, steps + 1):
         if not len(front):
             break
@@ -80,6 +81,16 @@ def _sparse_sign(grad: Tensor, share: Tensor) -> Tensor:
     return sign / per_example(count.clamp(min=1), sign)
 
 
+def _changed(z: Tensor, x: Tensor) -> Tensor:
+    """How many coordinates differ, (N,)."""
+    return (z - x).flatten(1).ne(0).sum(1).to(z)
+
+
+def _share(changed: Tensor, x: Tensor) -> Tensor:
+    """The share of coordinates that the next steps move."""
+    return changed / math.prod(x.shape[1:]) / 1.5
+
+
 @dataclass(frozen=True)
 class _State:
     """What l1-Auto-PGD remembers of each example."""
@@ -94,9 +105,9 @@ class _State:
     sparsity: Tensor  # changed coordinates of the best point at the last check
 
     @classmethod
-    def at(cls, z: Tensor, value: Tensor, grad: Tensor, eps: float, size: int) -> _State:
-        full = torch.full_like(value, eps)
-        return cls(z, grad, z, value, grad, full, torch.full_like(value, 0.2), torch.full_like(value, size))
+    def at(cls, z: Tensor, x: Tensor, value: Tensor, grad: Tensor, eps: float) -> _State:
+        changed = _changed(z, x)
+        return cls(z, grad, z, value, grad, torch.full_like(value, eps), _share(changed, x), changed)
 
     def select(self, stay: Tensor | None) -> _State:
         return self if stay is None else _State(*[getattr(self, f.name)[stay] for f in fields(self)])
@@ -114,7 +125,7 @@ class _State:
         )
 
     def adapted(self, x: Tensor, eps: float) -> _State:
-        changed = (self.best - x).flatten(1).ne(0).sum(1).to(self.step)
+        changed = _changed(self.best, x)
         falls = changed < 0.95 * self.sparsity
         wide = per_example(falls, self.z)
         return replace(
@@ -122,6 +133,6 @@ class _State:
             z=torch.where(wide, self.best, self.z),
             grad=torch.where(wide, self.best_grad, self.grad),
             step=torch.where(falls, torch.full_like(self.step, eps), self.step / SHRINK).clamp(min=eps / LEAST),
-            share=changed / math.prod(x.shape[1:]) / 1.5,
+            share=_share(changed, x),
             sparsity=changed,
         )

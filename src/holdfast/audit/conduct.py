@@ -90,10 +90,7 @@ def audit(
     elif threat is not None and threat != attack.threat:
         raise ValueError(f"expected a threat or an attack that has one; got {threat} and an attack in {attack.threat}")
     case = Case(model, x, y, attack, seed)
-    usable = True
-    for verdict in before(model, x, y, loss=attack.loss, seed=seed):
-        usable &= verdict.flag != "input-range" or verdict.level != "fail"
-        yield verdict
+    yield from before(model, x, y, loss=attack.loss, seed=seed)
     conditions: dict[str, Callable[[Case], Verdict]] = {
         "eps": larger_eps,
         "unbounded": unbounded,
@@ -102,7 +99,7 @@ def audit(
         "transfer": partial(transfer, surrogate=surrogate, images=images),
     }
     for flag, condition in conditions.items():
-        yield _attacked(flag, partial(condition, case), case) if usable else _untested(flag, "images outside of [0, 1]")
+        yield _attacked(flag, partial(condition, case), case)
 
 
 def usual(threat: Threat) -> APGD:
@@ -115,12 +112,12 @@ def usual(threat: Threat) -> APGD:
 def _attacked(flag: str, condition: Callable[[], Verdict], case: Case) -> Verdict:
     try:
         return _asked(case.model, condition, case.seed)
-    except (HoldfastError, ValueError) as error:  # no gradient at all, or a norm that an attack does not know
-        return _untested(flag, f"the attack cannot run: {error}")
-
-
-def _untested(flag: str, why: str) -> Verdict:
-    return Verdict(flag=flag, level="not tested", finding=why, evidence="attacks")
+    except (
+        HoldfastError,
+        ValueError,
+    ) as error:  # no gradient, images out of range, an unknown norm
+        why = f"the attack cannot run: {error}"
+        return Verdict(flag=flag, level="not tested", finding=why, evidence="attacks")
 
 
 def _asked(model: Classifier, condition: Callable[[], Verdict], seed: int) -> Verdict:

@@ -43,7 +43,6 @@ class Watch(TorchFunctionMode):
         """Look at the call, then let it happen."""
         if func in TRAINABLE:
             said = inspect.signature(func).bind(*args, **(kwargs or {}))
-            said.apply_defaults()
             if said.arguments["training"] and said.arguments.get("p") != 0:
                 self.seen[TRAINABLE[func]] += 1
         return func(*args, **(kwargs or {}))

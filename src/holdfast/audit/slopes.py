@@ -16,8 +16,8 @@ from holdfast.verdicts.rules import TOLERATED, level
 TINY = 1e-6
 """Below this a gradient of the cross entropy has lost its digits: softmax minus one rounds at 6e-8."""
 
-VANISHING = 0.1
-"""Share of examples whose gradient may be tiny: confident answers are no masking."""
+VANISHING = 0.5
+"""Share of examples whose gradient may be tiny: well trained networks are confident, which is no masking."""
 
 MASKED = "the gradient is masked: put wrappers.BPDA around the step without a gradient, or judge by black-box attacks"
 

@@ -37,13 +37,13 @@ def transfer(case: Case, surrogate: Classifier | None = None, images: Tensor | N
     """
     if surrogate is None and case.x.dim() != 4:
         return Verdict(flag="transfer", level="not tested", finding="needs images, or a surrogate", evidence="attacks")
-    name = "the surrogate" if surrogate is not None else "a student of the model"
+    standing, name = case.standing, "a student of the model" if surrogate is None else "the surrogate"
     if surrogate is None:
         surrogate = distil(case.model, case.x if images is None else images, case.seed)
     attack = APGD(threat=case.attack.threat, loss=margin, until_lost=False)
     with evaluating(surrogate):
         z = attack(surrogate, case.x, case.y, rng=Streams(case.seed, "audit transfer", len(case.x)))
-    left = case.standing & case.right(z, torch.ones_like(case.standing))
+    left = standing & case.right(z, torch.ones_like(standing))
     return beaten("transfer", pair(case, left), f"an attack on {name}", "the white-box attack", "attacks")
 
 

@@ -67,7 +67,7 @@ def command(
     attack = wanted(name, norm, eps, {key: value for key, value in given.items() if value is not None}, set_ or ())
     try:
         ready = own(asked, run) if run is not None else foreign(asked, str(model))
-        ready = replace(ready, subjects=ready.subjects[:1], checks=[Clean(), attack])
+        ready = replace(ready, checks=[Clean(), attack])
         saving = Saving.of(ready, save_images, save_npz)
         work.evaluate(
             ready.run, ready.subjects[0], ready.splits, ready.checks, ready.how, ready.seed, quiet=as_json,

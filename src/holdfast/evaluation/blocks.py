@@ -9,10 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
-
-import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from holdfast.checks import Check
 from holdfast.data import Split
