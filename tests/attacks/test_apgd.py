@@ -116,5 +116,7 @@ def test_breaks_what_the_reference_breaks(threat, norm, targeted):
     peer = kind(model, norm=norm, eps=threat.eps, n_iter=steps, device="cpu", seed=0, use_largereps=norm == "L1")
     theirs = lost(model, peer.perturb(x, y), y)
     ours = lost(model, (TargetedAPGD if targeted else APGD)(threat=threat, steps=steps)(model, x, y), y)
-    assert abs(int(ours.sum()) - int(theirs.sum())) <= 1
-    assert (ours != theirs).sum() <= (8 if norm == "L1" else 2)  # sparse steps from other random starts differ more
+    # In l1 the random start matters: with seeds 0 to 3, 48 to 53 of 100 stand after the reference and any two of its
+    # runs differ in 7 to 13 examples; 49 to 54 stand after ours, and any two of ours differ in 5 to 8.
+    assert abs(int(ours.sum()) - int(theirs.sum())) <= (5 if norm == "L1" else 1)
+    assert (ours != theirs).sum() <= (13 if norm == "L1" else 2)
