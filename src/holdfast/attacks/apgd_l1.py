@@ -27,8 +27,8 @@ def climb_sparsely(front: Front, threat: L1, steps: int, rng: Streams) -> None:
     the threat set by the exact projection on ball and box. :math:`k` is the share of coordinates that the perturbation
     changes, over 1.5: at first the starting one, then, every 4 % of the steps, the best one. Where their number still
     falls by more than 5 %, the step starts again at the full size from the best point, elsewhere it shrinks by 1.5,
-    down to a tenth. The first two stages search balls of three and two times the radius, whose points are then projected on
-    the next smaller one; only the last stage counts.
+    down to a tenth. The first two stages search balls of three and two times the radius, whose points are then
+    projected on the next smaller one; only the last stage counts.
 
     Reference:
         Croce, Hein, Mind the Box: l1-APGD for Sparse Adversarial Attacks on Image Classifiers, ICML 2021,

@@ -215,7 +215,12 @@ def summary(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
     from holdfast.results import accuracies, worst_case, yields
 
-    rows = pl.concat(rows_of(runs))
+    frames = rows_of(runs)
+    rows = pl.concat(frames)
+    left_out = {
+        frame["run"][0]: sorted(weights for weights, left in run.info().get("not_run", {}).items() if left)
+        for run, frame in zip(runs, frames, strict=True)
+    }
     columns = ["run", "weights", "check", "examples", "correct", "accuracy", "low", "high", "unsettled"]
     worst = worst_case(rows).with_columns(check=pl.lit("worst case")).select(columns)
     waiting: dict[tuple[str, str, str], dict[str, int]] = {}
@@ -225,7 +230,10 @@ def summary(runs: Sequence[Run]) -> list[dict[str, Any]]:
         if count:
             waiting.setdefault((run, weights, check), {})[step] = count
     records = pl.concat([accuracies(rows).select(columns), worst]).to_dicts()
-    return [{**r, "waiting": waiting.get((r["run"], r["weights"], r["check"]), {})} for r in records]
+    return [
+        {**r, "waiting": waiting.get((r["run"], r["weights"], r["check"]), {}), "left_out": left_out[r["run"]]}
+        for r in records
+    ]
 
 
 def rows_of(runs: Sequence[Run]) -> list[pl.DataFrame]:
@@ -253,8 +261,8 @@ def show_summary(records: Sequence[dict[str, Any]]) -> None:
     rows = []
     for title, check, weights in lines:
         found = [[cells.get((run, weights or labels[run], check)) for run in runs] for runs in groups.values()]
-        absent = "same as best" if weights else "-"
-        rows.append([title, *[_share([cell for cell in column if cell]) or absent for column in found]])
+        absent = [_absent(records, runs, weights) for runs in groups.values()]
+        rows.append([title, *[_share([c for c in column if c]) or a for column, a in zip(found, absent, strict=True)]])
     seeds = max(len(runs) for runs in groups.values())
     spread = "95 % interval" if seeds == 1 else f"± standard deviation over {seeds} seeds"
     names = list(groups) if seeds > 1 else [runs[0] for runs in groups.values()]
@@ -265,6 +273,13 @@ def show_summary(records: Sequence[dict[str, Any]]) -> None:
             say(f"upper bound only: {record['check']} on {record['run']} ({record['weights']}) has not run {parts}")
     for check, (fewest, most) in _sizes(records).items():
         say(f"unfinished or uneven: '{check}' has {fewest} to {most} images; repeat the command that made it")
+
+
+def _absent(records: Sequence[dict[str, Any]], runs: Sequence[str], weights: str | None) -> str:
+    """What to say of weights without a result: not run, or not apart from the best ones."""
+    others = [r for r in records if r["run"] in runs]
+    ran = any(r["weights"] == weights or weights in r["left_out"] for r in others)
+    return "-" if weights is None or ran else "same as best"
 
 
 def show_left_out(runs: Sequence[Run]) -> None:
