@@ -72,7 +72,7 @@ ATTACKS = {  # functions of the threat
     "fgsm": lambda threat: FGSM(threat=threat),
     "pgd": lambda threat: PGD(threat=threat, steps=5, restarts=2),
     "apgd": lambda threat: APGD(threat=threat, steps=10, restarts=2),
-    "apgd_targeted": lambda threat: TargetedAPGD(threat=threat, steps=10, targets=3),
+    "apgd_targeted": lambda threat: TargetedAPGD(threat=threat, steps=20, targets=3),
     "fab": lambda threat: FAB(threat=threat, steps=6, restarts=2, targets=2),
     "deepfool": lambda threat: DeepFool(threat=threat, steps=5, candidates=4),
     "ddn": lambda threat: DDN(threat=threat, steps=10, init=0.3),
