@@ -222,3 +222,12 @@ def test_whoever_differentiates_a_model_without_a_gradient_or_with_a_nan_in_it_i
         without_weights(lambda x: (0 * x).sqrt().flatten(1))(leaf).sum().backward()
     with pytest.raises(ModelError, match="logits are NaN for 2 of 3"):
         without_weights(lambda x: x.flatten(1) * torch.tensor([[1.0], [torch.nan], [torch.nan]]))(leaf)
+
+
+def test_a_model_that_cuts_the_graph_at_its_input_has_no_gradient_though_its_weights_have():
+    layer = torch.nn.Linear(4, 3)
+    z, y = torch.rand(2, 4), torch.zeros(2, dtype=torch.int64)
+    with pytest.raises(ModelError, match="no gradient with respect to its input"):
+        input_gradient(cross_entropy, lambda x: layer(x.detach()), z, y)
+    with pytest.raises(ModelError, match="no gradient with respect to its input"):
+        input_jacobian(lambda logits: logits, lambda x: layer(x.detach()), z)

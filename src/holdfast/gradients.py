@@ -37,7 +37,8 @@ def input_gradient(loss: Loss, model: Classifier, z: Tensor, y: Tensor) -> tuple
         logits = model(z)
         values = loss(logits, y)
         _differentiable(values)
-        (grad,) = torch.autograd.grad(values.sum(), z)
+        (grad,) = torch.autograd.grad(values.sum(), z, allow_unused=True)
+    grad = _given(grad)
     _without_nan(grad)
     return values.detach(), grad, logits.detach()
 
@@ -65,8 +66,10 @@ def input_jacobian(rows: Callable[[Tensor], Tensor], model: Classifier, z: Tenso
         _differentiable(values)
         sums = values.sum(0).unbind()
         last = len(sums) - 1
-        grads = [torch.autograd.grad(total, z, retain_graph=i < last)[0] for i, total in enumerate(sums)]
-    grad = torch.stack(grads, dim=1)
+        grads = [
+            torch.autograd.grad(total, z, retain_graph=i < last, allow_unused=True)[0] for i, total in enumerate(sums)
+        ]
+    grad = torch.stack([_given(each) for each in grads], dim=1)
     _without_nan(grad)
     return values.detach(), grad, logits.detach()
 
@@ -109,11 +112,19 @@ class _InputOnly(torch.autograd.Function):
         return grad, None
 
 
+NO_GRADIENT = "the model's output has no gradient with respect to its input: no gradient attack can judge it"
+
+
 def _differentiable(values: Tensor) -> None:
     if not values.requires_grad:
-        raise ModelError(
-            "the model's output has no gradient with respect to its input: no gradient attack can judge it"
-        )
+        raise ModelError(NO_GRADIENT)
+
+
+def _given(grad: Tensor | None) -> Tensor:
+    """The gradient; where only the weights have one, the model cuts the graph at its input."""
+    if grad is None:
+        raise ModelError(NO_GRADIENT)
+    return grad
 
 
 def _without_nan(grad: Tensor) -> None:

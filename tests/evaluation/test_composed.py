@@ -320,3 +320,28 @@ def test_seconds_are_shared_in_proportion_to_queries(attack):
     rows = holdfast.evaluate(model, x[:30], y[:30], attack).rows
     share = rows["seconds"] / rows["queries"]
     assert share.min() == pytest.approx(share.max())
+
+
+@pytest.mark.parametrize("sizes", [(2, 9), (9, 2), (0, 4)])
+def test_a_gallery_may_change_its_size_between_two_calls(tmp_path, sizes):
+    check, split, ledger = several((0, 1), (1, 2), (0, 3), patience=0.1), touchy_data(12), Ledger(tmp_path / "ledger")
+    list(run(check, split, ledger=ledger, pictures=tmp_path, budget=0.15, gallery=sizes[0]))
+    list(run(check, split, ledger=ledger, pictures=tmp_path, gallery=sizes[1]))
+    assert accuracies(ledger.read())["unsettled"].to_list() == [0]
+    (file,) = tmp_path.glob("*.npz")
+    kept = np.load(file)
+    assert len(kept["x"]) == len(kept["z"]) == len(kept["example"]) >= sizes[1]
+
+
+def test_points_are_those_of_their_rows_also_where_losses_are_equal(tmp_path):
+    model, x = zoo.linear(3), zoo.images(8, (1, 4, 4))
+    sure = lambda z: (1e4 * model(z.double())).float()  # noqa: E731  losses of exactly zero
+    y = sure(x).argmax(1)
+    split = Split(x.float(), y, torch.arange(8))
+    subject = Subject(sure, hash="h")
+    list(evaluations(subject, split, [QUICK], ledger=Ledger(tmp_path), points=tmp_path))
+    rows = Ledger(tmp_path).read().sort("example")
+    (file,) = tmp_path.glob("*.npy")
+    z = torch.from_numpy(np.load(file)).double()
+    distance = (z - x.float().double()).abs().flatten(1).amax(1)
+    assert rows["distance"].to_list() == pytest.approx(distance.tolist(), abs=1e-6)

@@ -67,7 +67,8 @@ def command(
     attack = wanted(name, norm, eps, {key: value for key, value in given.items() if value is not None}, set_ or ())
     try:
         ready = own(asked, run) if run is not None else foreign(asked, str(model))
-        ready = replace(ready, checks=[Clean(), attack])
+        how = ready.how if budget is not None else replace(ready.how, budget=None)  # the recipe's is for its own checks
+        ready = replace(ready, checks=[Clean(), attack], how=how)
         saving = Saving.of(ready, save_images, save_npz)
         work.evaluate(
             ready.run, ready.subjects[0], ready.splits, ready.checks, ready.how, ready.seed, quiet=as_json,
@@ -85,6 +86,8 @@ def command(
     outcome.show()
     for what, where in saved.items():
         work.say(f"{what}: {where}")
+    if saving.points is not None and not saved:
+        work.say("nothing to save yet: no block of images is through")
     work.say(f"report: {report}")
 
 

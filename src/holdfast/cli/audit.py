@@ -82,7 +82,11 @@ def _attack(norm: str | None, eps: str | None) -> APGD | None:
         if norm is not None:
             raise RecipeError(f"audit: expected --eps beside --norm {norm}")
         return None
-    return usual(parse(Threat, {norm or "linf": eps}, where=lambda path: "--norm and --eps"))
+    threat = parse(Threat, {norm or "linf": eps}, where=lambda path: "--norm and --eps")
+    try:
+        return usual(threat)
+    except ValueError as error:
+        raise RecipeError(f"--norm: {error}") from None
 
 
 def _of_the_run(ready: Ready) -> PGD | APGD | None:

@@ -231,9 +231,23 @@ def summary(runs: Sequence[Run]) -> list[dict[str, Any]]:
             waiting.setdefault((run, weights, check), {})[step] = count
     records = pl.concat([accuracies(rows).select(columns), worst]).to_dicts()
     return [
-        {**r, "waiting": waiting.get((r["run"], r["weights"], r["check"]), {}), "left_out": left_out[r["run"]]}
+        {
+            **_bounded(r),
+            "waiting": waiting.get((r["run"], r["weights"], r["check"]), {}),
+            "left_out": left_out[r["run"]],
+        }
         for r in records
     ]
+
+
+def _bounded(record: dict[str, Any]) -> dict[str, Any]:
+    """An accuracy that a waiting part could lower is no accuracy: only what it is at most is said."""
+    from holdfast.report.shares import share_of
+
+    if not record["unsettled"]:
+        return {**record, "at_most": None}
+    share = share_of(record)
+    return {**record, "accuracy": None, "at_most": record["accuracy"], "low": share.low, "high": share.high}
 
 
 def rows_of(runs: Sequence[Run]) -> list[pl.DataFrame]:
@@ -306,9 +320,10 @@ def _share(cells: Sequence[dict[str, Any]]) -> str:
     if not cells:
         return ""
     most = "at most " if any(cell["unsettled"] for cell in cells) else ""
+    values = [cell["at_most"] if cell["accuracy"] is None else cell["accuracy"] for cell in cells]
     if len(cells) == 1:
-        return f"{most}{percent(cells[0]['accuracy'])} {interval(cells[0]['low'], cells[0]['high'])}"
-    shares = [100 * cell["accuracy"] for cell in cells]
+        return f"{most}{percent(values[0])} {interval(cells[0]['low'], cells[0]['high'])}"
+    shares = [100 * value for value in values]
     return f"{most}{statistics.fmean(shares):.1f} % ± {statistics.stdev(shares):.1f}"
 
 

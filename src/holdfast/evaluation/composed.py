@@ -94,10 +94,15 @@ def outcomes(row: Row) -> dict[str, Mapping[str, Any]]:
     return {one["step"]: one for one in row["steps"] if one["broke"] is not None}
 
 
+def is_worse(row: Row, new: Row) -> bool:
+    """Whether a new point is the one to keep: the first fall, else the highest loss."""
+    return bool(row["correct"] and (not new["correct"] or new["loss"] > row["loss"]))
+
+
 def after(row: Row, new: Row, step: str) -> Row:
     """What the ledger says of an example once a component has run: of its first fall, else of its highest loss."""
     entry = {"step": step, "broke": not new["correct"], "queries": new["queries"], "seconds": new["seconds"]}
-    kept = new if row["correct"] and (entry["broke"] or new["loss"] > row["loss"]) else row
+    kept = new if is_worse(row, new) else row
     waiting = [one for one in row["steps"] if one["broke"] is None and one["step"] != step]
     return {
         **kept,
@@ -133,7 +138,8 @@ class State:
             for _, part in self._setting.batches(places):
                 self.rows += self._clean(part)
             if (path := self._named.points(number, self._setting)) is not None:
-                write_points(path, self._setting.split.batch(self._setting.order[list(places)])[0])
+                x, _ = self._setting.split.batch(self._setting.order[list(places)])
+                write_points(path, x.to(place_of(self._setting.subject.model)))
             self._save([number])
             yield Block(f"{self._named.label}: {CLEAN}", self.settled(), 0)
 
@@ -151,8 +157,8 @@ class State:
         """Take in what a component did to some examples."""
         replaced = []
         for place, new in zip(places, rows, strict=True):
-            old, self.rows[place] = self.rows[place], after(self.rows[place], new, step)
-            replaced.append(old["correct"] and self.rows[place]["loss"] == new["loss"])
+            replaced.append(is_worse(self.rows[place], new))
+            self.rows[place] = after(self.rows[place], new, step)
         self._picture(places, z, replaced)
         self._point(places, z, replaced)
         self._save(sorted({place // self._setting.how.block for place in places}))
@@ -209,7 +215,9 @@ class State:
         x, _ = self._setting.split.batch(self._setting.order[:keep])
         if self._pictured is None:
             path = self._named.images(self._setting.gallery)
-            self._pictured = torch.from_numpy(np.load(path)["z"]) if path.exists() else x.clone()
+            self._pictured = x.clone()
+            before = torch.from_numpy(np.load(path)["z"][:keep]) if path.exists() else x[:0]
+            self._pictured[: len(before)] = before
         for place, n in new.items():
             self._pictured[place] = z[n].to(self._pictured)
         where = place_of(self._setting.subject.model)

@@ -53,7 +53,8 @@ class Results:
         worst = self.worst_case.with_columns(check=pl.lit("worst case of all"))
         shown = str(pl.concat([self.table.select(columns), worst.select(columns)]))
         left = [f"not run for lack of time: {what} on {count} examples" for what, count in self.not_run.items()]
-        return "\n".join([shown, *left, *(["accuracies are upper bounds"] if left else [])])
+        bound = self.table["unsettled"].sum() > 0
+        return "\n".join([shown, *left, *(["accuracies of unfinished attacks are upper bounds"] if bound else [])])
 
 
 def evaluate(

@@ -73,7 +73,7 @@ def from_rows(rows: pl.DataFrame) -> list[Verdict]:
 
 
 def _tried(rows: pl.DataFrame) -> Iterator[Tried]:
-    settled = rows.filter(~unsettled()) if "steps" in rows.columns else rows  # what has not run breaks nothing
+    settled = _finished(rows)  # leaving out only those that wait would leave mostly the broken ones
     columns = settled.select("check", "method", "params", "norm", "example", "correct")
     for (check, method, params, norm), part in columns.group_by(
         "check", "method", "params", "norm", maintain_order=True
@@ -85,6 +85,11 @@ def _tried(rows: pl.DataFrame) -> Iterator[Tried]:
         if isinstance(eps, int | float) and 0 < eps < math.inf:
             held = dict(part.select("example", "correct").iter_rows())
             yield Tried(str(check), str(method), str(norm), float(eps), fields, held)
+
+
+def _finished(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of the checks that no example waits for."""
+    return rows.filter(~unsettled().any().over("check")) if "steps" in rows.columns else rows
 
 
 def _parsed(check: str, params: str) -> Any:
@@ -139,7 +144,8 @@ def _composed(rows: pl.DataFrame) -> Iterator[Verdict]:
     """The same within composed attacks, whose rows say what each component did; those that did not run say nothing."""
     if rows.schema.get("steps") is None or rows["steps"].is_null().all():
         return
-    for (check,), part in rows.filter(pl.col("steps").is_not_null()).group_by("check", maintain_order=True):
+    finished = _finished(rows).filter(pl.col("steps").is_not_null())
+    for (check,), part in finished.group_by("check", maintain_order=True):
         pairs = []
         for steps in part["steps"].to_list():
             black = [step["broke"] for step in steps if _method(step["step"]) in BLACK_BOX]
