@@ -50,6 +50,8 @@ test-all: lint $(VENV)/.all
 bench: $(VENV)/.dev
 	$(ONE_THREAD) $(BIN)/python benchmarks/streams.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/pgd.py
+	$(ONE_THREAD) $(BIN)/python benchmarks/memory.py
+	$(ONE_THREAD) $(BIN)/python benchmarks/autoattack.py
 
 clean:
 	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build
