@@ -67,12 +67,13 @@ def ready(job, started):
     return job["after"] is not None and time.monotonic() - started >= job["after"]
 
 for line in sys.stdin:
-    job, started, sent = json.loads(line), time.monotonic(), False
+    job, started, sent, again = json.loads(line), time.monotonic(), False, 0.0
     pid = os.fork() or child(job)
     while (found := os.waitpid(pid, os.WNOHANG))[0] == 0:
-        if not sent and ready(job, started):
+        # Polars swallows a Ctrl-C that comes while it is at work, so that one has to be repeated like a user would.
+        if time.monotonic() >= again and (sent or ready(job, started)):
             os.kill(pid, job["signal"])
-            sent = True
+            sent, again = True, time.monotonic() + 1
         time.sleep(0.001)
     code = os.waitstatus_to_exitcode(found[1])
     print(json.dumps({"code": code, "sent": sent, "seconds": time.monotonic() - started}), flush=True)
