@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 
 import pytest
 
@@ -33,14 +34,28 @@ def test_handlers_come_back_after_an_error():
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_a_kill_is_an_interruption():
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        interrupt_on_kill()
-        with pytest.raises(KeyboardInterrupt):
-            send(signal.SIGTERM)
-    finally:
-        signal.signal(signal.SIGTERM, before)
+@pytest.fixture
+def handlers():
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    interrupt_on_kill()
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_kill_is_an_interruption(handlers, number):
+    with pytest.raises(KeyboardInterrupt):
+        send(number)
+
+
+def test_an_interruption_waits_until_polars_is_done(handlers):
+    # Raised in there it would be swallowed, or turned into another error.
+    namespace = {"__name__": "polars.somewhere", "send": send, "signal": signal}
+    exec("def work():\n    send(signal.SIGINT)\n    return 'done'", namespace)
+    assert namespace["work"]() == "done"
+    with pytest.raises(KeyboardInterrupt):
+        time.sleep(5)
 
 
 def test_tables_show_brackets_and_odd_names_as_they_are(capsys):

@@ -61,23 +61,18 @@ def child(job):
     sys.stdout.flush(), sys.stderr.flush()
     os._exit(code)
 
-def heard(job):
-    said = os.path.join(job["cwd"], "stderr")
-    return os.path.exists(said) and os.path.getsize(said) > 0
-
 def ready(job, started):
     if job["until"] is not None:
         return bool(glob.glob(os.path.join(job["cwd"], job["until"]), recursive=True))
     return job["after"] is not None and time.monotonic() - started >= job["after"]
 
 for line in sys.stdin:
-    job, started, sent, again = json.loads(line), time.monotonic(), False, 0.0
+    job, started, sent = json.loads(line), time.monotonic(), False
     pid = os.fork() or child(job)
     while (found := os.waitpid(pid, os.WNOHANG))[0] == 0:
-        # Polars swallows a Ctrl-C that comes while it is at work, so that one has to be repeated like a user would.
-        if time.monotonic() >= again and not heard(job) and (sent or ready(job, started)):
+        if not sent and ready(job, started):
             os.kill(pid, job["signal"])
-            sent, again = True, time.monotonic() + 0.2
+            sent = True
         time.sleep(0.001)
     code = os.waitstatus_to_exitcode(found[1])
     print(json.dumps({"code": code, "sent": sent, "seconds": time.monotonic() - started}), flush=True)

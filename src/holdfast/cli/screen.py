@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -110,9 +111,19 @@ def between_steps() -> Iterator[Stop]:
 
 
 def interrupt_on_kill() -> None:
-    """Treat SIGTERM as Ctrl-C, so that `kill` also ends with a word on how to resume."""
+    """Treat SIGTERM as Ctrl-C, so that `kill` also ends with a word on how to resume.
+
+    Inside Polars both wait a moment: an exception that is raised while its compiled code asks Python for a type is
+    swallowed there, or comes out as another one.
+    """
 
     def handle(number: int, frame: FrameType | None) -> None:
+        while frame is not None:
+            if frame.f_globals.get("__name__", "").partition(".")[0] == "polars":
+                threading.Timer(0.01, signal.raise_signal, [number]).start()
+                return
+            frame = frame.f_back
         raise KeyboardInterrupt
 
-    signal.signal(signal.SIGTERM, handle)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, handle)
