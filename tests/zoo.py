@@ -9,6 +9,7 @@ from torch import nn
 
 from holdfast.attacks import PGD
 from holdfast.data.digits import Digits
+from holdfast.lipschitz import Moments
 from holdfast.rng import Streams, permutation
 from holdfast.threat import L1, L2, Linf
 
@@ -18,6 +19,11 @@ THREAT_KINDS = {"linf": Linf, "l2": L2, "l1": L1}
 def images(count, shape=(1, 4, 4), *, seed=0, low=0.0, high=1.0, dtype=torch.float64):
     """Uniform images with values in [low, high)."""
     return low + (high - low) * Streams(seed, "zoo images", count).uniform(torch.empty(count, *shape, dtype=dtype))
+
+
+def generator(seed=0):
+    """A generator of torch, for draws that need no stream per example."""
+    return torch.Generator().manual_seed(seed)
 
 
 def labels(count, classes, *, seed=0):
@@ -39,6 +45,9 @@ class Linear(nn.Module):
 
     def forward(self, x):
         return self.head(self.features(x))
+
+    def moments(self, x, sigma):
+        return Moments(self(x), sigma**2 * (self.weight**2).sum(1).expand(len(x), -1))
 
 
 def linear(classes, shape=(1, 4, 4), *, seed=0, dtype=torch.float64):
@@ -175,6 +184,10 @@ class Normed(nn.Module):
 
     def forward(self, x):
         return self.head(self.features(x))
+
+    def moments(self, x, sigma):
+        """As if the noise came in behind the features."""
+        return Moments(self(x), sigma**2 * (self.head.weight**2).sum(1).expand(len(x), -1))
 
 
 def seeded(make, seed=0):

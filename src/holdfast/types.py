@@ -146,14 +146,32 @@ class Objective(Protocol):
 
 @dataclass(frozen=True)
 class Certificate:
-    """Predictions that provably do not change within `radius`; ABSTAIN and 0 where nothing is proved."""
+    """Predictions that provably do not change within `radius`; ABSTAIN and 0 where nothing is proved.
+
+    Args:
+        prediction: a class or ABSTAIN, (N,).
+        radius: in the certifier's norm, float64, (N,).
+        samples: noisy copies of each image that the model was asked about, (N,); None where there is no noise.
+    """
 
     prediction: Tensor
     radius: Tensor
+    samples: Tensor | None = None
 
 
+@runtime_checkable
 class Certifier(Protocol):
     """Proves that predictions hold."""
+
+    @property
+    def norm(self) -> str:
+        """In which distances are measured: l1, l2 or linf."""
+        ...
+
+    @property
+    def smoothed(self) -> bool:
+        """Whether the certificate speaks of the network averaged over noise, instead of the network itself."""
+        ...
 
     def __call__(self, model: Classifier, x: Tensor, *, rng: Streams | None = None) -> Certificate:
         """Certificate of each example."""

@@ -36,7 +36,19 @@ from holdfast.augment import HorizontalFlip, RandomCrop
 from holdfast.corruptions import Clean, GaussianNoise, UniformNoise
 from holdfast.losses import cross_entropy, difference_of_logits_ratio, margin
 from holdfast.models import MODELS
-from holdfast.objectives import Adversarial, CleanAndNoisy, Noisy, Stability, Standard
+from holdfast.objectives import (
+    MCR,
+    MSCR,
+    Adversarial,
+    CleanAndNoisy,
+    MulticlassHinge,
+    Noisy,
+    SmoothedCrossEntropy,
+    Stability,
+    Standard,
+    TruncatedMargin,
+    Zhen,
+)
 from holdfast.threat import L0, L1, L2, Linf
 
 THREATS = {"linf": Linf(0.1), "l2": L2(0.4), "l1": L1(1.0), "l0": L0(3)}
@@ -127,6 +139,12 @@ OBJECTIVES = {
     "clean_and_noisy": CleanAndNoisy(sigma=0.2, weight=0.5),
     "stability": Stability(sigma=0.2, weight=0.5),
     "adversarial": Adversarial(attack=PGD(threat=Linf(0.1), steps=2, until_lost=False)),
+    "mscr": MSCR(d=20.0, sigma=0.2),
+    "mcr": MCR(d=20.0),
+    "zhen": Zhen(d=20.0, sigma=0.2),
+    "multiclass_hinge": MulticlassHinge(d=0.3),
+    "truncated_margin": TruncatedMargin(d=20.0),
+    "smoothed_cross_entropy": SmoothedCrossEntropy(sigma=0.2),
 }
 
 CORRUPTIONS = {"clean": Clean(), "gaussian_noise": GaussianNoise(0.2), "uniform_noise": UniformNoise(0.2)}
@@ -167,6 +185,8 @@ MODEL_NAMES = [
     "densenet",
     "mobilenetv3-small",
     "vit-tiny",
+    "lipschitz-mlp",
+    "lipschitz-cnn",
 ]
 
 CHEAP_MODELS = {name: _narrow(name) for name in MODEL_NAMES}

@@ -96,3 +96,49 @@ def test_impossible_momenta_are_refused():
         RMSProp(decay=1.0)
     with pytest.raises(ValueError, match=r"betas must lie in \[0, 1\)"):
         Adam(betas=(0.9, 1.0))
+
+
+def test_adam_that_holds_collects_moments_first():
+    weights = [torch.nn.Parameter(torch.ones(3, dtype=torch.float64)) for _ in range(2)]
+    patient, plain = Adam(lr=0.1, hold=3)([weights[0]]), Adam(lr=0.1)([weights[1]])
+    for step in range(5):
+        for weight, optimizer in zip(weights, (patient, plain), strict=True):
+            weight.grad = torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64) * (step + 1)
+            optimizer.step()
+        if step < 3:
+            assert weights[0].tolist() == [1.0, 1.0, 1.0]
+    assert patient.param_groups[0]["lr"] == 0.1
+    states = [optimizer.state[weight] for weight, optimizer in zip(weights, (patient, plain), strict=True)]
+    assert torch.equal(states[0]["exp_avg"], states[1]["exp_avg"])
+    assert torch.equal(states[0]["exp_avg_sq"], states[1]["exp_avg_sq"])
+    assert not torch.equal(weights[0], torch.ones(3, dtype=torch.float64))
+
+
+def test_the_hold_survives_a_checkpoint():
+    weight = torch.nn.Parameter(torch.ones(2))
+    first = Adam(lr=0.1, hold=3)([weight])
+    for _ in range(2):
+        weight.grad = torch.ones(2)
+        first.step()
+    second = Adam(lr=0.1, hold=3)([weight])
+    second.load_state_dict(first.state_dict())
+    weight.grad = torch.ones(2)
+    second.step()
+    assert weight.tolist() == [1.0, 1.0]
+    weight.grad = torch.ones(2)
+    second.step()
+    assert weight.tolist() != [1.0, 1.0]
+
+
+def test_unit_gradients_have_norm_one_over_all_weights():
+    weights = [torch.nn.Parameter(torch.zeros(2)) for _ in range(2)]
+    optimizer = Adam(lr=0.1, unit_gradient=True)(weights)
+    weights[0].grad, weights[1].grad = torch.tensor([3.0, 0.0]), torch.tensor([0.0, 4.0])
+    optimizer.step()
+    assert weights[0].grad.tolist() == pytest.approx([3 / 5.0001, 0.0])
+    assert weights[1].grad.tolist() == pytest.approx([0.0, 4 / 5.0001])
+
+
+def test_a_negative_hold_is_refused():
+    with pytest.raises(ValueError, match="hold must not be negative, got -1"):
+        Adam(hold=-1)

@@ -12,6 +12,7 @@ from holdfast.models.cnn import CNN
 from holdfast.models.densenet import DenseNet
 from holdfast.models.external import Python, Timm, Torchvision
 from holdfast.models.linear import Linear
+from holdfast.models.lipschitz import LipschitzCNN, LipschitzMLP
 from holdfast.models.mlp import MLP
 from holdfast.models.mobilenet import MobileNetV3Small
 from holdfast.models.network import Architecture, Network, Normalise, normalise_channels, normalised
@@ -55,6 +56,8 @@ MODELS: dict[str, Architecture | type[Architecture]] = {
     "densenet": DenseNet(),
     "mobilenetv3-small": MobileNetV3Small(),
     "vit-tiny": ViT(),
+    "lipschitz-mlp": LipschitzMLP(),
+    "lipschitz-cnn": LipschitzCNN(),
     "python": Python,
     "timm": Timm,
     "torchvision": Torchvision,
@@ -78,13 +81,15 @@ def build(
         shape: channels, height, width of the images.
         classes: number of logits.
         seed: the run's seed.
-        mean: per channel, subtracted first by a network of ours; None for 0. Other networks bring their own.
+        mean: per channel, subtracted first by a network of ours; None for 0. Other networks bring their own, and
+            Lipschitz networks have none.
         std: per channel, divided by; None for 1.
     """
     with torch.random.fork_rng(devices=[]):
         # Not torch.manual_seed: it would reseed every GPU as well.
         torch.default_generator.manual_seed(derive(seed, "weights"))
         network = architecture(shape, classes)
-    if isinstance(network, Network) and (mean is not None or std is not None):
+    given = mean is not None or std is not None
+    if given and isinstance(network, Network) and isinstance(network.normalise, Normalise):
         network.normalise = normalise_channels(shape[0], mean, std)
     return network

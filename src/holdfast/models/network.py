@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 import torch
 from torch import Tensor, nn
+
+from holdfast.lipschitz.moments import Moments, through
 
 
 class Architecture(Protocol):
@@ -52,6 +54,8 @@ class Network(nn.Module):
         features: length of the pooled vector.
         classes: number of logits.
         feature_dim: length of a neck, a linear layer without activation before the head; None for no neck.
+        normalised: whether it normalises at all; a network that must not stretch distances does not.
+        dense: makes a linear layer of so many inputs and outputs.
     """
 
     def __init__(
@@ -63,15 +67,17 @@ class Network(nn.Module):
         features: int,
         classes: int,
         feature_dim: int | None = None,
+        normalised: bool = True,
+        dense: Callable[[int, int], nn.Module] = nn.Linear,
     ) -> None:
         super().__init__()
         if classes < 1:
             raise ValueError(f"network: classes must be at least 1, got {classes}")
-        self.normalise = normalise_channels(channels, None, None)
+        self.normalise: nn.Module = normalise_channels(channels, None, None) if normalised else nn.Identity()
         self.body = nn.ModuleList(body)
         self.pool = pool
-        self.neck = nn.Identity() if feature_dim is None else nn.Linear(features, feature_dim)
-        self.head = nn.Linear(features if feature_dim is None else feature_dim, classes)
+        self.neck = nn.Identity() if feature_dim is None else dense(features, feature_dim)
+        self.head = dense(features if feature_dim is None else feature_dim, classes)
 
     def stages(self, x: Tensor) -> Iterator[Tensor]:
         """The output of each stage, one after the other; computes no further than it is asked."""
@@ -92,6 +98,12 @@ class Network(nn.Module):
         """Logits, (N, K)."""
         logits: Tensor = self.head(self.features(x))
         return logits
+
+    def moments(self, x: Tensor, sigma: float) -> Moments:
+        """Mean and variance of the logits when the images have noise of this deviation; see `lipschitz.propagate`."""
+        stretch = 1 / self.normalise.std if isinstance(self.normalise, Normalise) else 1.0
+        given = Moments(self.normalise(x), torch.ones_like(x) * (sigma * stretch) ** 2)
+        return through((*self.body, self.pool, self.neck, self.head), given)
 
 
 class Normalised(nn.Module):

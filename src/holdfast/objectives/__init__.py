@@ -1,7 +1,10 @@
 """What training minimises: each maps model and batch to named terms."""
 
 from holdfast.objectives.adversarial import Adversarial
+from holdfast.objectives.hinge import MulticlassHinge, TruncatedMargin
 from holdfast.objectives.noisy import CleanAndNoisy, Noisy, Stability
+from holdfast.objectives.radius import MCR, MSCR, Zhen
+from holdfast.objectives.smoothed import SmoothedCrossEntropy
 from holdfast.objectives.standard import Standard
 from holdfast.types import Objective
 
@@ -11,6 +14,25 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "clean_and_noisy": CleanAndNoisy,
     "stability": Stability,
     "adversarial": Adversarial,
+    "mscr": MSCR,
+    "mcr": MCR,
+    "zhen": Zhen,
+    "multiclass_hinge": MulticlassHinge,
+    "truncated_margin": TruncatedMargin,
+    "smoothed_cross_entropy": SmoothedCrossEntropy,
 }
 
-__all__ = ["OBJECTIVES", "Adversarial", "CleanAndNoisy", "Noisy", "Stability", "Standard"]
+__all__ = [
+    "MCR",
+    "MSCR",
+    "OBJECTIVES",
+    "Adversarial",
+    "CleanAndNoisy",
+    "MulticlassHinge",
+    "Noisy",
+    "SmoothedCrossEntropy",
+    "Stability",
+    "Standard",
+    "TruncatedMargin",
+    "Zhen",
+]

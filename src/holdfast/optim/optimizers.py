@@ -60,18 +60,54 @@ class Adam:
         lr: learning rate.
         betas: decay of the first and second moment.
         weight_decay: L2 penalty.
+        hold: steps at the beginning that only collect moments and leave the weights alone.
+        unit_gradient: divide the gradient of all weights together by its norm (plus 1e-4) first.
     """
 
     lr: float = 1e-3
     betas: tuple[float, float] = (0.9, 0.999)
     weight_decay: float = 0.0
+    hold: int = 0
+    unit_gradient: bool = False
 
     def __post_init__(self) -> None:
         _check(self)
+        if self.hold < 0:
+            raise ValueError(f"hold must not be negative, got {self.hold}")
 
     def __call__(self, parameters: Iterable[Tensor]) -> TorchOptimizer:
         """Make it."""
-        return torch.optim.Adam(parameters, self.lr, self.betas, weight_decay=self.weight_decay)
+        if not (self.hold or self.unit_gradient):
+            return torch.optim.Adam(parameters, self.lr, self.betas, weight_decay=self.weight_decay)
+        return _PatientAdam(
+            parameters, self.lr, self.betas, weight_decay=self.weight_decay, hold=self.hold, unit=self.unit_gradient
+        )
+
+
+class _PatientAdam(torch.optim.Adam):
+    """Adam that waits for its moments, or steps by the direction of the gradient alone."""
+
+    def __init__(self, *args: Any, hold: int, unit: bool, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.hold, self.unit = hold, unit
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """One step; the count of steps is in the state of the parameters, and so in a checkpoint."""
+        grads = [p.grad for group in self.param_groups for p in group["params"] if p.grad is not None]
+        if self.unit and grads:
+            length = torch.stack([torch.linalg.vector_norm(grad) for grad in grads]).norm() + 1e-4
+            for grad in grads:
+                grad.div_(length)
+        taken = max((int(state["step"]) for state in self.state.values() if "step" in state), default=0)
+        rates = [group["lr"] for group in self.param_groups]
+        for group in self.param_groups:
+            group["lr"] = group["lr"] if taken >= self.hold else 0.0
+        try:
+            return super().step(closure)
+        finally:
+            for group, rate in zip(self.param_groups, rates, strict=True):
+                group["lr"] = rate
 
 
 @dataclass(frozen=True, kw_only=True)

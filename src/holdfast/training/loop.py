@@ -105,7 +105,7 @@ class _Loop:
         self.fabric.launch()
         self.fabric.barrier()  # the first process has made the directory ready
         model, self.optimizer = self.fabric.setup(self.raw, train.optimizer(self.raw.parameters()))
-        for method in ("features", "stages"):
+        for method in ("features", "stages", "moments"):
             if hasattr(self.raw, method):
                 model.mark_forward_method(method)
         self.model = model

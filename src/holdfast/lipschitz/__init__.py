@@ -1,0 +1,37 @@
+"""Networks with a known Lipschitz constant: orthogonal layers, moments under noise, margins and bounds."""
+
+from holdfast.lipschitz.activations import GroupSort, Householder
+from holdfast.lipschitz.convolution import Downsampling, OrthogonalConvolution
+from holdfast.lipschitz.dense import OrthogonalDense
+from holdfast.lipschitz.export import export
+from holdfast.lipschitz.moments import Moments, propagate
+from holdfast.lipschitz.polar import bjorck, orthogonalise
+from holdfast.lipschitz.radii import (
+    ALPHA,
+    correct_probability,
+    correct_probability_integral,
+    margin_radius,
+    smoothed_margin,
+    smoothed_margin_integral,
+    zhen_radius,
+)
+
+__all__ = [
+    "ALPHA",
+    "Downsampling",
+    "GroupSort",
+    "Householder",
+    "Moments",
+    "OrthogonalConvolution",
+    "OrthogonalDense",
+    "bjorck",
+    "correct_probability",
+    "correct_probability_integral",
+    "export",
+    "margin_radius",
+    "orthogonalise",
+    "propagate",
+    "smoothed_margin",
+    "smoothed_margin_integral",
+    "zhen_radius",
+]

@@ -1,0 +1,90 @@
+"""Dense layers with orthogonal weights, and how any layer keeps its weights orthogonal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from holdfast.lipschitz.polar import Polar, orthogonalise
+
+
+class OrthogonalMatrices(nn.Module):
+    """Matrices that are orthogonal whenever they are asked for, (..., m, n).
+
+    The parameter is free; what is used is its polar factor, computed once per change of the parameter. In training the
+    factor also takes the parameter's place. That changes nothing the network computes, and keeps the parameter so near
+    to its factor that two or three iterations are enough after the next step and that the gradient is a projection.
+
+    Args:
+        shape: of the matrices, leading dimensions first.
+    """
+
+    def __init__(self, *shape: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(*shape))
+        for matrix in self.weight.data.view(-1, *shape[-2:]):
+            nn.init.orthogonal_(matrix)
+        self._known: tuple[Any, Tensor] | None = None
+
+    def forward(self) -> Tensor:
+        """The orthogonal matrices."""
+        weight = self.weight
+        state = (weight._version, weight.data_ptr(), weight.dtype, weight.device)
+        if self._known is None or self._known[0] != state:
+            factor = orthogonalise(weight.detach())
+            if self.training and torch.is_grad_enabled():
+                weight.data.copy_(factor)
+                factor = weight.detach()
+            self._known = state, factor
+        factor = self._known[1]
+        if not (weight.requires_grad and torch.is_grad_enabled()):
+            return factor
+        result: Tensor = Polar.apply(weight, factor)  # type: ignore[no-untyped-call]
+        return result
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the factor, which belongs to this parameter's memory."""
+        return {**self.__dict__, "_known": None}
+
+
+class OrthogonalDense(nn.Module):
+    """A dense layer whose weight matrix has orthonormal rows, or columns if it has more rows: 1-Lipschitz in l2.
+
+    Args:
+        inputs: length of the input vector.
+        outputs: length of the output vector.
+        bias: whether it adds one.
+    """
+
+    def __init__(self, inputs: int, outputs: int, *, bias: bool = False) -> None:
+        super().__init__()
+        self.in_features, self.out_features = inputs, outputs
+        self.matrix = OrthogonalMatrices(outputs, inputs)
+        self.bias = nn.Parameter(torch.zeros(outputs)) if bias else None
+
+    @property
+    def weight(self) -> Tensor:
+        """The orthogonal matrix, (outputs, inputs)."""
+        matrix: Tensor = self.matrix()
+        return matrix
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, outputs)."""
+        return F.linear(x, self.weight, self.bias)
+
+    def plain(self) -> nn.Module:
+        """An ordinary layer with the same outputs."""
+        weight = self.weight.detach()
+        layer = nn.Linear(self.in_features, self.out_features, bias=self.bias is not None).to(weight)
+        _fill(layer, weight, self.bias)
+        return layer.train(self.training)
+
+
+def _fill(layer: nn.Linear | nn.Conv2d, weight: Tensor, bias: Tensor | None) -> None:
+    with torch.no_grad():
+        layer.weight.copy_(weight)
+        if bias is not None and layer.bias is not None:
+            layer.bias.copy_(bias)

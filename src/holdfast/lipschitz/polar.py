@@ -1,0 +1,134 @@
+r"""The orthogonal matrix nearest to a given one, by Björck's iteration, and its derivative.
+
+For a matrix with rows no longer than columns are many, :math:`A = H U` with :math:`H` symmetric positive and
+:math:`U U^\top = I`; :math:`U` is the polar factor, the nearest matrix with orthonormal rows. Wider than high or not,
+the shorter side becomes orthonormal. Björck's iteration of first order,
+
+.. math:: A_{k+1} = \tfrac32 A_k - \tfrac12 A_k A_k^\top A_k,
+
+converges to it from singular values in :math:`(0, \sqrt3)`. With :math:`E = A A^\top - I`, one step leaves an error of
+at most :math:`\tfrac34\lVert E\rVert^2 + \tfrac14\lVert E\rVert^3`, so that the number of steps is the smallest that
+reaches the tolerance, found anew each time, instead of one number for a whole training.
+
+Reference:
+    Björck, Bowie, An Iterative Algorithm for Computing the Best Estimate of an Orthogonal Matrix, SIAM J. Numer. Anal.
+    1971. Anil, Lucas, Grosse, Sorting Out Lipschitz Function Approximation, ICML 2019, arXiv:1811.05381.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+LIMIT = 60
+"""Steps after which singular values are taken for zero: 60 lift them from 1e-10."""
+
+
+def bjorck(a: Tensor) -> Tensor:
+    """One step, (..., m, n)."""
+    return a - 0.5 * _excess(a) @ a if _is_wide(a) else bjorck(a.mT).mT
+
+
+@torch.no_grad()
+def orthogonalise(a: Tensor) -> Tensor:
+    """The polar factor of each matrix, (..., m, n); all its singular values are 1 up to a few units of rounding."""
+    if not _is_wide(a):
+        return orthogonalise(a.mT).mT.contiguous()
+    error, unit = _excess(a), torch.finfo(a.dtype).eps
+    size = _size(error)
+    if size <= 4 * unit * a.shape[-2] ** 0.5:
+        return a  # as orthogonal as rounding allows; so the factor of a factor is itself, to the bit
+    if size >= 1 and not _is_near(error):
+        a = a / _norm_bound(a)
+        error = _excess(a)
+    for _ in range(LIMIT):
+        size = _size(error)
+        a = torch.baddbmm(_batched(a), _batched(error), _batched(a), alpha=-0.5).view(a.shape)
+        if 0.75 * size**2 + 0.25 * size**3 <= 8 * unit:
+            return a
+        error = _excess(a)
+    u, _, v = torch.linalg.svd(a, full_matrices=False)  # a singular value of zero has no nearest unit; any will do
+    nearest: Tensor = u @ v
+    return nearest
+
+
+class Polar(torch.autograd.Function):
+    r"""The polar factor as a function of the matrix, with its exact derivative.
+
+    The gradient :math:`G` of the factor gives
+
+    .. math:: X U + H^{-1} G (I - U^\top U), \qquad H X + X H = G U^\top - U G^\top,
+
+    which is the projection :math:`G - \tfrac12(G U^\top + U G^\top) U` on the tangent space where :math:`A = U`.
+    Called with matrix and factor, which is computed elsewhere, once per change of the matrix.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, factor: Tensor) -> Tensor:
+        """The factor."""
+        result = factor.view_as(factor)
+        ctx.save_for_backward(a, result)
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        """Gradient of the matrix."""
+        a, u = ctx.saved_tensors
+        (g,) = grads
+        if _is_wide(a):
+            return _pull_back(a, u, g), None
+        return _pull_back(a.mT, u.mT, g.mT).mT, None
+
+
+def _pull_back(a: Tensor, u: Tensor, g: Tensor) -> Tensor:
+    turned = g @ u.mT
+    if a.data_ptr() == u.data_ptr() and not torch.is_grad_enabled():
+        return g - 0.5 * (turned + turned.mT) @ u
+    stretch = a @ u.mT  # H, symmetric up to rounding
+    identity = torch.eye(stretch.shape[-1], dtype=a.dtype, device=a.device)
+    off, skew, rest = stretch - identity, turned - turned.mT, g - turned @ u
+    if float(off.detach().norm()) < 1e-3:
+        # First order in H - I. Eigenvectors of a matrix that is nearly I have no derivative, and this has.
+        return (0.5 * skew - 0.25 * (off @ skew + skew @ off)) @ u + rest - off @ rest
+    values, vectors = torch.linalg.eigh(0.5 * (stretch + stretch.mT))
+    inner = vectors.mT @ skew @ vectors / (values[..., :, None] + values[..., None, :])
+    pulled: Tensor = vectors @ inner @ vectors.mT @ u + torch.linalg.solve(stretch, rest)
+    return pulled
+
+
+def _excess(a: Tensor) -> Tensor:
+    """A A' - I."""
+    error = a @ a.mT
+    error.diagonal(dim1=-2, dim2=-1).sub_(1)
+    return error
+
+
+def _size(error: Tensor) -> float:
+    """The largest Frobenius norm of the matrices."""
+    return float(torch.linalg.matrix_norm(error).max())
+
+
+def _is_near(error: Tensor) -> bool:
+    """Whether singular values are well below the root of 3, by power iteration on A A' - I."""
+    vector = torch.linspace(1, 2, error.shape[-1], dtype=error.dtype, device=error.device).cos_()[:, None]
+    length = torch.ones((), dtype=error.dtype, device=error.device)
+    for _ in range(8):
+        vector = error @ (vector / torch.linalg.vector_norm(vector, dim=(-2, -1), keepdim=True))
+        length = torch.linalg.vector_norm(vector, dim=(-2, -1)).max()
+    return bool(length < 1)
+
+
+def _norm_bound(a: Tensor) -> Tensor:
+    """No singular value is above the root of the largest sums of absolute values over rows and over columns."""
+    rows, columns = a.abs().sum(-1).amax(-1), a.abs().sum(-2).amax(-1)
+    return (rows * columns).sqrt().clamp_min(torch.finfo(a.dtype).tiny)[..., None, None]
+
+
+def _batched(a: Tensor) -> Tensor:
+    return a if a.dim() == 3 else a.reshape(-1, *a.shape[-2:])
+
+
+def _is_wide(a: Tensor) -> bool:
+    return a.shape[-2] <= a.shape[-1]

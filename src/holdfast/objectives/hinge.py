@@ -1,0 +1,62 @@
+"""Hinge losses of several classes; :math:`d` is in units of the logits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from holdfast.losses import margin
+from holdfast.objectives.checks import positive
+from holdfast.rng import Streams
+from holdfast.types import Classifier, Terms
+
+
+@dataclass(frozen=True, kw_only=True)
+class MulticlassHinge:
+    r"""Every wrong class is to stay :math:`d` behind: :math:`\sum_{i \ne c} [d - (o_c - o_i)]_+`, mean over the batch.
+
+    Args:
+        d: the wanted difference.
+
+    Reference:
+        Weston, Watkins, Support Vector Machines for Multi-Class Pattern Recognition, ESANN 1999.
+        Li et al., Preventing Gradient Attenuation in Lipschitz Constrained Convolutional Networks, arXiv:1911.00937.
+    """
+
+    d: float
+
+    def __post_init__(self) -> None:
+        positive(d=self.d)
+
+    def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
+        """Terms of a batch; `rng` is not used."""
+        logits = model(x)
+        behind = (self.d - logits.gather(1, y[:, None]) + logits).clamp_min(0)
+        wrong = torch.arange(logits.shape[1], device=y.device) != y[:, None]
+        return Terms((behind * wrong).sum(1).mean())
+
+
+@dataclass(frozen=True, kw_only=True)
+class TruncatedMargin:
+    r"""The margin loss that stops growing, so that hopeless examples do not weigh more: at most :math:`2 d`.
+
+    .. math:: [d + L_M]_+ - [L_M - d]_+
+
+    Args:
+        d: the wanted margin.
+
+    Reference:
+        Wu, Liu, Robust Truncated Hinge Loss Support Vector Machines, JASA 2007.
+        Crespo, Teramae, Smoothed Robustness Analysis, TMLR, section 5.1.
+    """
+
+    d: float
+
+    def __post_init__(self) -> None:
+        positive(d=self.d)
+
+    def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
+        """Terms of a batch; `rng` is not used."""
+        return Terms((self.d + margin(model(x), y)).clamp(0, 2 * self.d).mean())
