@@ -1,5 +1,6 @@
 """Changes of images that do not look at the model."""
 
+from holdfast.corruptions.linear import Linear
 from holdfast.corruptions.noise import Clean, GaussianNoise, UniformNoise
 from holdfast.types import Corruption
 
@@ -7,6 +8,7 @@ CORRUPTIONS: dict[str, type[Corruption]] = {
     "clean": Clean,
     "gaussian_noise": GaussianNoise,
     "uniform_noise": UniformNoise,
+    "linear": Linear,
 }
 
-__all__ = ["CORRUPTIONS", "Clean", "GaussianNoise", "UniformNoise"]
+__all__ = ["CORRUPTIONS", "Clean", "GaussianNoise", "Linear", "UniformNoise"]

@@ -26,10 +26,12 @@ class GaussianNoise:
     Args:
         sigma: standard deviation in [0, 1] pixel units.
         variance: :math:`\sigma^2` instead; give one of the two.
+        clip: whether values are cut to [0, 1]. A paper that certifies under noise does not cut.
     """
 
     sigma: float | None = None
     variance: float | None = None
+    clip: bool = True
 
     def __post_init__(self) -> None:
         if (self.sigma is None) == (self.variance is None):
@@ -45,8 +47,9 @@ class GaussianNoise:
         return math.sqrt(self.variance) if self.variance is not None and self.variance >= 0 else math.nan
 
     def __call__(self, x: Tensor, *, rng: Streams | None = None) -> Tensor:
-        """Noisy images, clipped to [0, 1]."""
-        return streams(rng, x).normal(x).mul_(self.scale).add_(x).clamp_(0, 1)
+        """Noisy images, in [0, 1] if clipped."""
+        noisy = streams(rng, x).normal(x).mul_(self.scale).add_(x)
+        return noisy.clamp_(0, 1) if self.clip else noisy
 
 
 @dataclass(frozen=True)
