@@ -4,7 +4,7 @@ import pytest
 import torch
 from scipy import stats
 
-from holdfast.analysis.sra import CRITERIA, sra, sra_map, zero_one
+from holdfast.analysis.sra import CRITERIA, Cell, sra, sra_map, zero_one
 from holdfast.losses import margin
 from holdfast.rng import Streams
 from holdfast.threat import L2
@@ -67,20 +67,24 @@ def test_same_streams_same_value_whatever_the_batch():
     torch.testing.assert_close(whole.point[4:7], part.point)
 
 
-def test_the_map_grows_with_the_region_and_names_its_axes():
+def test_the_map_grows_with_the_region_and_takes_over_what_is_known():
     model, x = linear(3), images(COUNT)
     with torch.no_grad():
         y = model(x).argmax(1)
-    found = sra_map(model, x, y, eps=(0.0, 0.05, 0.2), sigma=(0.0, 0.1), region=L2(1.0), steps=10, draws=16)
-    assert (found.eps, found.sigma, found.examples) == ((0.0, 0.05, 0.2), (0.0, 0.1), COUNT)
-    assert found.safe[0][0] == 1.0
-    for column in range(2):
-        values = [row[column] for row in found.value]
-        assert values == sorted(values)
-        shares = [row[column] for row in found.safe]
-        assert shares == sorted(shares, reverse=True)
+    options = {"eps": (0.0, 0.05, 0.2), "sigma": (0.0, 0.1), "region": L2(1.0), "steps": 10, "draws": 16}
+    found = list(sra_map(model, x, y, **options))
+    assert [(cell.eps, cell.sigma) for cell in found] == [(e, s) for e in options["eps"] for s in options["sigma"]]
+    assert found[0].safe == 1.0
+    for sigma in options["sigma"]:
+        column = [cell for cell in found if cell.sigma == sigma]
+        assert [cell.value for cell in column] == sorted(cell.value for cell in column)
+        assert [cell.safe for cell in column] == sorted((cell.safe for cell in column), reverse=True)
     with torch.no_grad():
-        assert found.value[0][0] == pytest.approx(float(margin(model(x), y).mean()))
+        assert found[0].value == pytest.approx(float(margin(model(x), y).mean()))
+    for cell, other in zip(found, sra_map(model, x, y, batch_size=5, **options), strict=True):
+        assert cell.value == pytest.approx(other.value, abs=1e-9)
+    known = [Cell(0.05, 0.1, 0.123, 4.0)]
+    assert list(sra_map(model, x, y, known=known, **options))[3] == known[0]
 
 
 def test_zero_one_counts_wrong_answers():

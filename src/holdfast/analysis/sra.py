@@ -11,7 +11,7 @@ Reference:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -115,22 +115,20 @@ def sra(
 
 
 @dataclass(frozen=True)
-class SRAMap:
-    """Shares of examples that are smoothed robust, over region and noise.
+class Cell:
+    """One place of the map over region and noise.
 
     Args:
-        eps: sizes of the region, along the rows.
-        sigma: deviations of the noise, along the columns.
-        safe: shares.
-        value: mean worst average losses.
-        examples: how many.
+        eps: size of the region.
+        sigma: deviation of the noise.
+        safe: share of the examples that are smoothed robust.
+        value: mean worst average loss.
     """
 
-    eps: tuple[float, ...]
-    sigma: tuple[float, ...]
-    safe: tuple[tuple[float, ...], ...]
-    value: tuple[tuple[float, ...], ...]
-    examples: int
+    eps: float
+    sigma: float
+    safe: float
+    value: float
 
 
 def sra_map(
@@ -141,36 +139,41 @@ def sra_map(
     eps: Sequence[float],
     sigma: Sequence[float],
     region: Threat,
-    progress: Callable[[int, int], object] = lambda done, total: None,
+    batch_size: int = 64,
+    known: Iterable[Cell] = (),
+    rng: Streams | None = None,
     **options: Any,
-) -> SRAMap:
-    """`sra` for every size of the region and deviation of the noise.
+) -> Iterator[Cell]:
+    """`sra` for every size of the region and deviation of the noise, one after the other.
 
     Args:
         model: the classifier.
         x: images, (N, ...).
         y: labels, (N,).
-        eps: sizes of the region.
-        sigma: deviations of the noise.
+        eps: sizes of the region; 0 for the image alone.
+        sigma: deviations of the noise; 0 for none.
         region: its geometry; its own size is not used.
-        progress: called with cells done and in total.
+        batch_size: images at a time; a pass has as many rows as draws for each.
+        known: cells that need not be computed again; they are yielded in their place.
+        rng: random streams of the images.
         options: further arguments of `sra`.
     """
     sized: Any = replace
-    cells: list[list[Analysis]] = []
-    for row, size in enumerate(eps):
-        cells.append([])
-        for column, deviation in enumerate(sigma):
-            around = sized(region, eps=size) if size else None
-            cells[-1].append(sra(model, x, y, sigma=deviation, region=around, **options))
-            progress(row * len(sigma) + column + 1, len(eps) * len(sigma))
-    return SRAMap(
-        tuple(eps),
-        tuple(sigma),
-        tuple(tuple(float(cell.safe.double().mean()) for cell in row) for row in cells),
-        tuple(tuple(float(cell.value.double().mean()) for cell in row) for row in cells),
-        len(x),
-    )
+    found, rng = {(cell.eps, cell.sigma): cell for cell in known}, streams(rng, x)
+    for size in eps:
+        around = sized(region, eps=size) if size else None
+        for deviation in sigma:
+            if (size, deviation) in found:
+                yield found[size, deviation]
+                continue
+            parts = [
+                sra(model, x[here], y[here], sigma=deviation, region=around, rng=rng[here], **options)
+                for here in (slice(start, start + batch_size) for start in range(0, len(x), batch_size))
+            ]
+            shares = (
+                torch.cat(column).double().mean() for column in ([p.safe for p in parts], [p.value for p in parts])
+            )
+            yield Cell(size, deviation, *(float(share) for share in shares))
 
 
 def _noise(x: Tensor, sigma: float, draws: int, rng: Streams) -> Tensor:

@@ -1,0 +1,80 @@
+"""`holdfast select`: the most robust of runs that are about as accurate."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from holdfast.cli.options import Json
+from holdfast.cli.screen import percent, table
+from holdfast.errors import LedgerError, RecipeError
+
+
+def command(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run directories, or directories of runs.")],
+    by: Annotated[str, typer.Option("--by", help="The quantity that decides, or a part of its name, such as margin.")],
+    accuracy: Annotated[float, typer.Option("--accuracy", help="Centre of the band of clean accuracy, such as 0.985.")],
+    within: Annotated[float, typer.Option("--within", help="Half the width of the band.")] = 0.003,
+    per: Annotated[
+        str | None, typer.Option("--per", help="The best for each value of this field, such as train.objective.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Choose among runs with a clean accuracy in a band; the best of each group comes first."""
+    from holdfast.analysis.selection import CLEAN, quantity
+    from holdfast.analysis.selection import select as best
+    from holdfast.cli.find import find_runs
+
+    measured = _measured(find_runs(runs))
+    name = quantity([one for one, _ in measured], by)
+    groups: dict[str, list[Any]] = {}
+    for one, recipe in measured:
+        groups.setdefault(_field(recipe, per) if per else "", []).append(one)
+    chosen = {group: best(members, by=name, accuracy=accuracy, within=within) for group, members in groups.items()}
+    if as_json:
+        records = [
+            {"group": group, "run": one.run, "weights": one.weights, **one.values}
+            for group, found in chosen.items()
+            for one in found
+        ]
+        typer.echo(json.dumps({"by": name, "accuracy": accuracy, "within": within, "runs": records}))
+        return
+    rows = []
+    for group, found in chosen.items():
+        for place, one in enumerate(found):
+            mark = "best" if place == 0 else ""
+            rows.append([group, one.run, mark, percent(one.values[CLEAN]), f"{one.values[name]:.4f}"])
+        if not found:
+            rows.append([group, "none in the band", "", "", ""])
+    title = f"clean accuracy {percent(accuracy)} ± {100 * within:.1f} points, by {name}"
+    table([per or "", "run", "", CLEAN, name], rows, title=title)
+
+
+def _measured(paths: Sequence[Path]) -> list[tuple[Any, Mapping[str, Any]]]:
+    """What was measured of each run, for the weights that a report shows, with its recipe."""
+    import yaml
+
+    from holdfast.analysis.selection import measured
+    from holdfast.report import read_runs
+
+    found = []
+    for data in read_runs(paths):
+        recipe = yaml.safe_load(data.recipe) if data.recipe else {}
+        found += [(one, recipe) for one in measured(data.main_rows)]
+    if not found:
+        raise LedgerError("select: expected runs with results; found none")
+    return found
+
+
+def _field(recipe: Mapping[str, Any], path: str) -> str:
+    """A field of a resolved recipe in words; of a method its name."""
+    value: Any = recipe
+    for key in path.split("."):
+        if not isinstance(value, dict) or key not in value:
+            raise RecipeError(f"--per {path}: expected a field of the runs' recipes; '{key}' is none")
+        value = value[key]
+    return next(iter(value)) if isinstance(value, dict) and len(value) == 1 else str(value)

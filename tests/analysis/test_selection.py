@@ -1,0 +1,83 @@
+"""Quantities of runs, and the best run within a band of clean accuracy."""
+
+import json
+
+import polars as pl
+import pytest
+
+from holdfast.analysis.selection import Measured, measured, quantity, select
+from holdfast.errors import RecipeError
+from holdfast.results import SCHEMA
+from holdfast.statistics import noise_area
+
+
+def rows(run, check, method, correct, *, params=None, radius=None, weights="last"):
+    return [
+        {
+            "run": run, "weights": weights, "weights_hash": "0", "check": check, "method": method,
+            "params": json.dumps(params or {}), "example": i, "label": 0, "prediction": 0 if right else 1,
+            "correct": right, "loss": 0.0, "distance": 0.0, "norm": "l2",
+            "radius": None if radius is None else radius[i], "queries": 1, "seconds": 0.0, "seed": 0, "by": None, "steps": None,
+        }
+        for i, right in enumerate(correct)
+    ]  # fmt: skip
+
+
+def ledger(*parts):
+    return pl.DataFrame([row for part in parts for row in part], schema=SCHEMA)
+
+
+def noise(run, sigma, correct, **options):
+    return rows(run, f"gaussian_noise sigma={sigma}", "gaussian_noise", correct, params={"sigma": sigma, **options})
+
+
+def test_every_quantity_is_measured():
+    frame = ledger(
+        rows("a", "clean", "clean", [True, True, True, False]),
+        noise("a", 0.2, [True, True, False, False]),
+        rows("a", "gaussian_noise variance=0.16", "gaussian_noise", [True] + [False] * 3, params={"variance": 0.16}),
+        rows("a", "margin", "margin", [True, True, True, False], radius=[1.0, 0.5, 0.3, 9.0]),
+    )
+    (found,) = measured(frame)
+    assert (found.run, found.weights) == ("a", "last")
+    assert found.values["clean accuracy"] == 0.75
+    assert found.values["worst case"] == 0.25
+    assert found.values["average radius, margin"] == pytest.approx(1.8 / 4)
+    assert found.values["noise area"] == pytest.approx(noise_area([0.75, 0.5, 0.25], [0.0, 0.2, 0.4]))
+
+
+def test_unclipped_noise_is_a_quantity_of_its_own_and_one_strength_is_no_curve():
+    frame = ledger(
+        rows("a", "clean", "clean", [True, True]),
+        noise("a", 0.1, [True, False]),
+        noise("a", 0.2, [True, False], clip=False),
+        noise("a", 0.3, [False, False], clip=False),
+    )
+    (found,) = measured(frame)
+    assert "noise area" not in found.values
+    assert found.values["noise area, unclipped"] == pytest.approx(noise_area([1.0, 0.5, 0.0], [0.0, 0.2, 0.3]))
+
+
+RUNS = [
+    Measured("a", "last", {"clean accuracy": 0.985, "average radius, margin": 0.5, "average radius, smoothing": 0.2}),
+    Measured("b", "last", {"clean accuracy": 0.982, "average radius, margin": 0.7, "average radius, smoothing": 0.1}),
+    Measured("c", "last", {"clean accuracy": 0.95, "average radius, margin": 0.9}),
+    Measured("d", "last", {"clean accuracy": 0.985}),
+]
+
+
+def test_the_best_within_the_band_comes_first():
+    found = select(RUNS, by="margin", accuracy=0.985, within=0.003)
+    assert [run.run for run in found] == ["b", "a"]
+    assert [run.run for run in select(RUNS, by="smoothing", accuracy=0.985, within=0.003)] == ["a", "b"]
+    assert select(RUNS, by="margin", accuracy=0.9, within=0.01) == ()
+
+
+def test_quantities_are_found_by_a_part_of_their_name():
+    assert quantity(RUNS, "clean") == "clean accuracy"
+    with pytest.raises(RecipeError, match="'radius' is a part of several quantities: average radius, margin; average"):
+        quantity(RUNS, "radius")
+    with pytest.raises(RecipeError, match="unknown name 'noises'"):
+        quantity(RUNS, "noises")
+    with pytest.raises(RecipeError, match="expected an accuracy in"):
+        select(RUNS, by="margin", accuracy=98.5, within=0.3)

@@ -1,0 +1,84 @@
+"""The margin certificate: exact where the network is linear, and never refuted by an attack."""
+
+import math
+
+import pytest
+import torch
+
+from holdfast.attacks import APGD, FAB, PGD
+from holdfast.certify.margin import Margin
+from holdfast.lipschitz import OrthogonalDense
+from holdfast.threat import L1, L2, Linf
+from holdfast.types import ABSTAIN
+from tests.zoo import digits, digits_lipschitz, half_space, half_space_distance, images
+
+KINDS = {"l1": L1, "l2": L2, "linf": Linf}
+
+
+def inside(certificate, groups=10):
+    """Rows in groups of like radius, each with a radius that all its rows are certified for."""
+    rows = (certificate.prediction != ABSTAIN).nonzero()[:, 0]
+    order = rows[certificate.radius[rows].argsort()]
+    for part in order.chunk(groups):
+        yield part, 0.9999 * float(certificate.radius[part].min())
+
+
+@pytest.mark.parametrize("norm", KINDS)
+@pytest.mark.parametrize(("activation", "convolutions"), [("relu", False), ("maxmin", False), ("maxmin", True)])
+def test_no_attack_finds_an_example_inside_the_radius(norm, activation, convolutions):
+    # 500 images, every group attacked at the smallest radius it was promised.
+    model, (x, y) = digits_lipschitz(activation, convolutions), digits()
+    certificate = Margin(norm=norm)(model, x)
+    assert float((certificate.prediction == y).double().mean()) > 0.9
+    assert float(certificate.radius.mean()) > (0.1 if norm != "linf" else 0.01)
+    for part, eps in inside(certificate):
+        threat, labels = KINDS[norm](eps), certificate.prediction[part]
+        for attack in (PGD(threat=threat, steps=20), APGD(threat=threat, steps=15)):
+            z = attack(model, x[part], labels)
+            with torch.no_grad():
+                assert bool((model(z).argmax(1) == labels).all()), (attack, eps)
+
+
+@pytest.mark.parametrize("norm", KINDS)
+def test_minimum_norm_attacks_stop_outside_the_radius_and_not_far(norm):
+    model, (x, _) = digits_lipschitz("maxmin"), digits()
+    certificate = Margin(norm=norm)(model, x)
+    labels = certificate.prediction
+    big = {"l1": 20.0, "l2": 4.0, "linf": 0.9}[norm]
+    z = FAB(threat=KINDS[norm](big), steps=20)(model, x, labels)
+    with torch.no_grad():
+        broken = model(z).argmax(1) != labels
+    distance = KINDS[norm](big).distance(z, x)[broken].double()
+    assert float(broken.double().mean()) > 0.9
+    assert bool((distance >= certificate.radius[broken] * (1 - 1e-4)).all())
+    if norm == "l2":  # a network that keeps gradients makes the bound nearly tight
+        assert float((certificate.radius[broken] / distance).median()) > 0.5
+
+
+def test_for_orthonormal_rows_the_radius_is_the_distance():
+    layer = OrthogonalDense(3, 3).double()
+    with torch.no_grad():
+        layer.matrix.weight.copy_(torch.eye(3))
+    x = torch.tensor([[0.9, 0.3, 0.1], [0.2, 0.2, 0.7], [0.5, 0.5, 0.0]], dtype=torch.float64)
+    certificate = Margin()(layer, x)
+    torch.testing.assert_close(certificate.radius, torch.tensor([0.6, 0.5, 0.0]).double() / math.sqrt(2))
+    assert certificate.prediction.tolist() == [0, 2, ABSTAIN]
+    assert certificate.samples is None
+
+
+@pytest.mark.parametrize("norm", KINDS)
+def test_never_claims_more_than_the_distance_to_a_half_space(norm):
+    model, x = half_space(12), images(50, (12,))
+    certificate, exact = Margin(norm=norm)(model, x), half_space_distance(model, x, norm)
+    assert bool((certificate.radius <= exact * (1 + 1e-9)).all())
+    if norm == "l2":  # rows -w and w: the Lipschitz constant of both together is sqrt 2 times that of one
+        torch.testing.assert_close(certificate.radius, exact.double())
+
+
+def test_a_constant_known_otherwise_is_taken():
+    model, x = half_space(12), images(50, (12,))
+    given = Margin(norm="linf", constant=2.0)(model, x)
+    with torch.no_grad():
+        torch.testing.assert_close(given.radius, model.signed(x).abs() * 2 / (2 * 2.0))
+    with pytest.raises(ValueError, match="constant must be positive, got 0"):
+        Margin(constant=0.0)
