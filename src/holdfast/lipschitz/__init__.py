@@ -1,9 +1,11 @@
 """Networks with a known Lipschitz constant: orthogonal layers, moments under noise, margins and bounds."""
 
 from holdfast.lipschitz.activations import GroupSort, Householder
+from holdfast.lipschitz.bound import LipschitzBound, lipschitz_bound, margin_growth
 from holdfast.lipschitz.convolution import Downsampling, OrthogonalConvolution
 from holdfast.lipschitz.dense import OrthogonalDense
 from holdfast.lipschitz.export import export
+from holdfast.lipschitz.lower import lipschitz_lower
 from holdfast.lipschitz.moments import Moments, propagate
 from holdfast.lipschitz.polar import bjorck, orthogonalise
 from holdfast.lipschitz.radii import (
@@ -15,12 +17,15 @@ from holdfast.lipschitz.radii import (
     smoothed_margin_integral,
     zhen_radius,
 )
+from holdfast.lipschitz.site import LayerBound
 
 __all__ = [
     "ALPHA",
     "Downsampling",
     "GroupSort",
     "Householder",
+    "LayerBound",
+    "LipschitzBound",
     "Moments",
     "OrthogonalConvolution",
     "OrthogonalDense",
@@ -28,6 +33,9 @@ __all__ = [
     "correct_probability",
     "correct_probability_integral",
     "export",
+    "lipschitz_bound",
+    "lipschitz_lower",
+    "margin_growth",
     "margin_radius",
     "orthogonalise",
     "propagate",

@@ -19,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from holdfast.lipschitz.dense import OrthogonalMatrices, _fill
+from holdfast.lipschitz.dense import OrthogonalMatrices, filled
 
 
 class OrthogonalConvolution(nn.Module):
@@ -60,8 +60,7 @@ class OrthogonalConvolution(nn.Module):
     def plain(self) -> nn.Module:
         """Ordinary layers with the same outputs."""
         weight = self.weight.detach()
-        layer = nn.Conv2d(self.inputs, self.outputs, self.kernel, bias=self.bias is not None).to(weight)
-        _fill(layer, weight, self.bias)
+        layer = filled(nn.Conv2d, weight, self.bias, self.inputs, self.outputs, self.kernel)
         before, after = margins(self.kernel)
         pad = nn.CircularPad2d((before, after, before, after)) if self.kernel > 1 else nn.Identity()
         return nn.Sequential(pad, layer).train(self.training)

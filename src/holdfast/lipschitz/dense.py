@@ -78,13 +78,16 @@ class OrthogonalDense(nn.Module):
     def plain(self) -> nn.Module:
         """An ordinary layer with the same outputs."""
         weight = self.weight.detach()
-        layer = nn.Linear(self.in_features, self.out_features, bias=self.bias is not None).to(weight)
-        _fill(layer, weight, self.bias)
-        return layer.train(self.training)
+        return filled(nn.Linear, weight, self.bias, self.in_features, self.out_features).train(self.training)
 
 
-def _fill(layer: nn.Linear | nn.Conv2d, weight: Tensor, bias: Tensor | None) -> None:
+def filled(kind: type[nn.Linear] | type[nn.Conv2d], weight: Tensor, bias: Tensor | None, *sizes: int) -> nn.Module:
+    """An ordinary layer with these weights; no random number is drawn for weights that are thrown away."""
+    options: Any = {"bias": bias is not None, "dtype": weight.dtype, "device": weight.device}
+    layer: Any = nn.utils.skip_init(kind, *sizes, **options)  # type: ignore[no-untyped-call]
     with torch.no_grad():
         layer.weight.copy_(weight)
-        if bias is not None and layer.bias is not None:
+        if bias is not None:
             layer.bias.copy_(bias)
+    made: nn.Module = layer
+    return made

@@ -1,0 +1,139 @@
+r"""Lipschitz bounds of networks, layer by layer along their graph.
+
+The forward pass is recorded once (`torch.fx`) and followed with a bound :math:`K` of how much longer each value's
+difference can be than that of the input:
+
+- linear layer :math:`A`: :math:`\|A\|_p K`; neighbouring linear layers count as one where that has a formula, so that
+  BatchNorm is folded into the layer before it and the normalisation of the images into the layer after it;
+- activation: its largest slope times :math:`K`;
+- sum of branches: :math:`K_1 + K_2`; concatenation: the norm of :math:`(K_1, K_2)`;
+- values that are moved :math:`m` times each: :math:`m^{1/p} K`.
+
+Everything else is refused, with its name: what has no rule has no bound.
+
+Reference:
+    Szegedy et al., Intriguing properties of neural networks, ICLR 2014, arXiv:1312.6199, section 4.3.
+    Tsuzuku, Sato, Sugiyama, Lipschitz-Margin Training, NeurIPS 2018, arXiv:1802.04034.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.errors import ModelError, unknown
+from holdfast.lipschitz.graph import Walk
+from holdfast.lipschitz.lower import lipschitz_lower
+from holdfast.lipschitz.norms import ORDER
+from holdfast.lipschitz.radii import ALPHA, Norm
+from holdfast.lipschitz.site import LayerBound, Tally, Value, read
+from holdfast.modes import evaluating
+from holdfast.rng import Streams
+from holdfast.types import Classifier
+
+
+@dataclass(frozen=True)
+class LipschitzBound:
+    """Lipschitz constant of a network, enclosed.
+
+    Args:
+        upper: never below the constant.
+        lower: never above it; None if it was not asked for.
+        layers: where `upper` comes from, in the order of the forward pass. Factors of 1 are left out, but for layers
+            with weights.
+        norm: of inputs and outputs.
+    """
+
+    upper: float
+    lower: float | None
+    layers: tuple[LayerBound, ...]
+    norm: Norm
+
+    @property
+    def gap(self) -> float | None:
+        """How many times too large `upper` is at most; None without `lower`."""
+        return None if self.lower is None else self.upper / self.lower if self.lower > 0 else math.inf
+
+
+def lipschitz_bound(
+    model: Classifier,
+    x: Tensor,
+    *,
+    norm: Norm = "l2",
+    lower_steps: int = 0,
+    power_steps: int = 0,
+    rng: Streams | None = None,
+) -> LipschitzBound:
+    r"""Enclose the constant :math:`K_p` with :math:`\|f(x) - f(z)\|_p \le K_p \|x - z\|_p` for all :math:`x, z`.
+
+    The network is taken in evaluation mode and left as it is.
+
+    Args:
+        model: an `nn.Module` whose forward pass does not depend on the values of its input.
+        x: images, (N, ...), for their size and as starts of the lower bound.
+        norm: :math:`\ell_p` of inputs and outputs.
+        lower_steps: steps of the search for the lower bound; 0 for none.
+        power_steps: at most so many iterations for the estimate of each layer whose norm is only bounded; 0 for none.
+        rng: randomness of the lower bound.
+
+    Raises:
+        ModelError: if there is a layer or an operation without a finite bound, or the forward pass cannot be followed.
+    """
+    if norm not in ORDER:
+        raise ValueError(f"lipschitz_bound: norm: {unknown(norm, ORDER)}")
+    if x.dim() < 2 or not len(x):
+        raise ValueError(f"lipschitz_bound: expected a batch of images, got a tensor of shape {tuple(x.shape)}")
+    if not isinstance(model, nn.Module):
+        raise ModelError(f"lipschitz bound: expected an nn.Module, got a {type(model).__name__}")
+    tally = Tally(norm, power_steps)
+    with evaluating(model), torch.random.fork_rng(devices=[]), torch.inference_mode(False), torch.no_grad():
+        generator = torch.get_rng_state()
+        images = torch.cat((x[:1], x[-1:]))  # two examples, to see whether any layer mixes them
+        result = Walk(tally)(model, Value(images.clone(), 1.0))  # a copy, for layers that write to it
+        if not torch.equal(generator, torch.get_rng_state()):
+            raise ModelError("lipschitz bound: the forward pass draws random numbers")
+        upper = tally.settle(result) if isinstance(result, Value) else 0.0
+        _agree(result, model, images)
+    lower = lipschitz_lower(model, x, norm=norm, steps=lower_steps, rng=rng) if lower_steps else None
+    return LipschitzBound(upper, lower, tuple(tally.layers), norm)
+
+
+def _agree(result: Any, model: nn.Module, images: Tensor) -> None:
+    """Refuse a network whose graph is not what it computes: one that works in place or remembers earlier calls."""
+    followed, logits = read(result), model(images)
+    if not isinstance(followed, Tensor) or not isinstance(logits, Tensor):
+        raise ModelError(f"lipschitz bound: expected a network that returns logits, got a {type(logits).__name__}")
+    if not logits.isfinite().all():
+        raise ModelError("lipschitz bound: the logits are not finite")
+    scale = logits.abs().amax().item()
+    if followed.shape != logits.shape or not torch.allclose(followed, logits, rtol=1e-3, atol=1e-3 * scale):
+        raise ModelError("lipschitz bound: the recorded forward pass gives other logits than the network")
+
+
+def margin_growth(model: Classifier, x: Tensor, norm: Norm, constant: float | None = None) -> float:
+    r"""How much the margin :math:`\max_{i \ne c} o_i - o_c` can grow per unit of distance, for any class :math:`c`.
+
+    It is :math:`\alpha_p K_p`. Since :math:`\|\delta\|_2 \le \|\delta\|_1` and
+    :math:`\|\delta\|_2 \le \sqrt D\,\|\delta\|_\infty` for :math:`D` values, :math:`\sqrt2\,K_2` holds for
+    :math:`\ell_1` and :math:`\sqrt{2 D}\,K_2` for :math:`\ell_\infty` as well; the smaller one is returned.
+
+    Args:
+        model: the network.
+        x: images, for their size.
+        norm: of distances.
+        constant: :math:`K_p` if it is known; None computes the bounds from the weights.
+    """
+    if norm not in ORDER:
+        raise ValueError(f"margin_growth: norm: {unknown(norm, ORDER)}")
+    if constant is not None:
+        if not 0 < constant < math.inf:
+            raise ValueError(f"margin_growth: constant must be positive and finite, got {constant}")
+        return ALPHA[norm] * constant
+    names: set[Norm] = {norm, "l2"}
+    bounds = {name: lipschitz_bound(model, x, norm=name).upper for name in names}
+    longest = {"l1": 1.0, "l2": 1.0, "linf": math.sqrt(x[0].numel())}[norm]
+    return min(ALPHA[norm] * bounds[norm], ALPHA["l2"] * longest * bounds["l2"])

@@ -1,0 +1,143 @@
+"""A network's forward pass, recorded as a graph and followed with a Lipschitz bound of each value."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, fx, nn
+
+from holdfast.errors import ModelError
+from holdfast.lipschitz.rules import FUNCTIONS, IN_PLACE, OF_SEVERAL, RULES, layer_rule
+from holdfast.lipschitz.site import Rule, Site, Tally, Value, depends, place, read
+from holdfast.modes import evaluating
+
+
+@dataclass(frozen=True)
+class Walk:
+    """Follows a network's graph and finds the rule of each operation.
+
+    Args:
+        tally: where the bound is written down.
+        path: of the layer that the network stands for; empty for the whole network.
+    """
+
+    tally: Tally
+    path: str = ""
+
+    def __call__(self, model: nn.Module, value: Value) -> Any:
+        """The model's output for a value."""
+        root = Root(model)
+        environment: dict[fx.Node, Any] = {}
+        for node in trace(root, self.path).nodes:
+            if node.op == "output":
+                return fx.node.map_arg(node.args[0], environment.__getitem__)
+            environment[node] = value if node.op == "placeholder" else self._visit(root, node, environment)
+        raise AssertionError("a graph without an output")
+
+    def _visit(self, root: nn.Module, node: fx.Node, environment: Mapping[fx.Node, Any]) -> Any:
+        if node.op == "get_attr":
+            return operator.attrgetter(str(node.target))(root)
+        args, kwargs = fx.node.map_arg((node.args, node.kwargs), environment.__getitem__)
+        name = self.path or _below(next(reversed(node.meta.get("nn_module_stack", {})), ""))
+        if node.op == "call_module":
+            return self._layer(root.get_submodule(str(node.target)), name, args, kwargs)
+        call, kind, rule = _operation(node)
+        if not depends((args, kwargs)) or (kind == "getitem" and not isinstance(args[0], Value)):
+            return call(*args, **kwargs)
+        return _apply(Site(self.tally, name, kind, call), rule, args, kwargs)
+
+    def _layer(self, module: nn.Module, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        site = Site(self.tally, name, type(module).__name__, module)
+        if not depends((args, kwargs)):
+            return module(*args, **kwargs)
+        if module._forward_hooks or module._forward_pre_hooks:
+            raise site.refuse("has hooks, which may change what it computes")
+        if hasattr(module, "plain") and len(args) == 1 and isinstance(args[0], Value):
+            plain: nn.Module = module.plain()  # type: ignore[operator]
+            with evaluating(plain):
+                return Walk(self.tally, name)(plain, args[0])
+        rule = layer_rule(module)
+        return _apply(site, rule and functools.partial(rule, module), args, kwargs)
+
+
+def _apply(site: Site, rule: Rule | None, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """What the rule of an operation says of its output."""
+    if rule is None:
+        raise site.refuse("no rule is known for this operation")
+    if rule not in OF_SEVERAL and (depends((args[1:], kwargs)) or not isinstance(args[0], Value)):
+        raise site.refuse("depends on the input in more than one way")
+    try:
+        tensors, named = fx.node.map_aggregate((tuple(args), dict(kwargs)), read)
+        site = dataclasses.replace(site, output=site.call(*tensors, **named))
+        inspect.signature(rule).bind(site, *args, **kwargs)
+    except (ModelError, RuntimeError, TypeError) as error:
+        raise site.refuse(_line(error)) from error
+    return rule(site, *args, **kwargs)
+
+
+class Root(nn.Module):
+    """A network as the only child, so that it is called like any other layer, with its default arguments."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor) -> Any:
+        """What the network gives."""
+        return self.model(x)
+
+
+class Tracer(fx.Tracer):
+    """Records a forward pass down to torch's layers and those with a rule, and remembers where that failed."""
+
+    failed = ""
+
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        """Whether a layer is not looked into."""
+        return hasattr(m, "plain") or layer_rule(m) is not None or super().is_leaf_module(m, module_qualified_name)
+
+    def call_module(self, m: nn.Module, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """What stands for a layer's output in the record."""
+        try:
+            return super().call_module(m, forward, args, kwargs)
+        except Exception:
+            self.failed = self.failed or place(_below(self.path_of_module(m)), type(m).__name__)
+            raise
+
+
+def trace(root: Root, path: str) -> fx.Graph:
+    """The record of a forward pass."""
+    tracer = Tracer()
+    try:
+        return tracer.trace(root)
+    except Exception as error:  # a forward pass that meets a stand-in for its input may raise anything
+        where = path or tracer.failed
+        raise ModelError(
+            f"lipschitz bound: {where}: cannot follow the forward pass: {_line(error).partition('. ')[0]}"
+        ) from error
+
+
+def _operation(node: fx.Node) -> tuple[Callable[..., Any], str, Rule | None]:
+    """What a node calls, its name and its rule; that of `add_` is that of `add`."""
+    if node.op == "call_method":
+        name = str(node.target)
+        rule = RULES.get(name.removesuffix("_") if name in IN_PLACE else name)
+        return lambda source, *args, **kwargs: getattr(source, name)(*args, **kwargs), name, rule
+    assert callable(node.target)
+    known = FUNCTIONS.get(node.target, "")
+    return node.target, known or getattr(node.target, "__name__", str(node.target)), RULES.get(known)
+
+
+def _below(path: str) -> str:
+    """Path of a layer below the root."""
+    return path.removeprefix("model").lstrip(".") or "model"
+
+
+def _line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__
