@@ -1,7 +1,8 @@
 import pytest
 
 from holdfast.attacks import ATTACKS, PGD
-from holdfast.checks import CHECKS, PRESETS, is_attack, preset
+from holdfast.certify import CERTIFIERS, Margin
+from holdfast.checks import CHECKS, PRESETS, is_attack, is_certifier, preset
 from holdfast.corruptions import CORRUPTIONS, Clean
 from holdfast.errors import RecipeError
 from holdfast.evaluation import evaluate
@@ -33,11 +34,13 @@ def test_an_unknown_preset_lists_the_known_ones_and_suggests_the_nearest():
         preset("quik")
 
 
-def test_attacks_look_at_the_model_and_corruptions_do_not():
-    assert is_attack(PGD(threat=Linf(0.1)))
-    assert not is_attack(Clean())
-    assert CHECKS.keys() == ATTACKS.keys() | CORRUPTIONS.keys()
-    assert not ATTACKS.keys() & CORRUPTIONS.keys()
+def test_a_check_is_a_corruption_an_attack_or_a_certifier():
+    for check, attack, certifier in (
+        (PGD(threat=Linf(0.1)), True, False), (Clean(), False, False), (Margin(constant=1.0), False, True),
+    ):  # fmt: skip
+        assert (is_attack(check), is_certifier(check)) == (attack, certifier)
+    assert CHECKS.keys() == ATTACKS.keys() | CORRUPTIONS.keys() | CERTIFIERS.keys()
+    assert len(CHECKS) == len(ATTACKS) + len(CORRUPTIONS) + len(CERTIFIERS)
 
 
 def test_stronger_checks_of_a_preset_are_stronger():

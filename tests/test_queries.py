@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from holdfast.queries import Counted, Narrowable, Shared, narrow
+from holdfast.queries import Counted, Narrowable, Shared, narrow, network
+from holdfast.wrappers import ExpectedOverRandomness
 from tests.zoo import images, linear
 
 
@@ -91,3 +92,11 @@ def test_the_answers_to_shared_questions_are_the_models_and_in_order():
     model = linear(3)
     for size in (0, 1, 2, 3, 4, 7):
         torch.testing.assert_close(Shared(model, 3)(images(size)), model(images(size)))
+
+
+def test_the_network_behind_onlookers_is_found_and_averages_are_not_looked_through():
+    model = torch.nn.Identity()
+    assert network(Counted(Counted(model, counts(3)), counts(3))) is model
+    averaged = ExpectedOverRandomness(Counted(model, counts(3)), 2)
+    assert network(averaged) is averaged
+    assert network(Counted(averaged, counts(3))) is averaged

@@ -1,10 +1,21 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import integrate, stats
 
-from holdfast.statistics import Interval, clopper_pearson, mcnemar, trapezoid, wilson
+from holdfast.statistics import (
+    Interval,
+    clopper_pearson,
+    fair_coin_test,
+    lower_bounds,
+    mcnemar,
+    noise_area,
+    sequential_lower_bounds,
+    trapezoid,
+    wilson,
+    without_guessing,
+)
 
 COUNTS = [(0, 1), (1, 1), (0, 30), (30, 30), (1, 30), (15, 30), (457, 500), (9999, 10000)]
 
@@ -165,3 +176,95 @@ def test_trapezoid_refuses_what_has_no_area():
 def test_intervals_compare_by_value():
     assert wilson(3, 10) == wilson(3, 10)
     assert Interval(0.1, 0.2) != Interval(0.1, 0.3)
+
+
+def test_noise_area_is_the_reference_value():
+    # METHODS.md 4.5.
+    accuracies, step = (0.98, 0.95, 0.80, 0.50, 0.25, 0.13), 0.2
+    expected = (0.98, 0.94826537, 0.75920680, 0.30327869, 0.04494382, 0)
+    assert without_guessing(accuracies) == pytest.approx(expected, abs=1e-8)
+    assert noise_area(accuracies, [step * j for j in range(6)]) == pytest.approx(0.5091389352, abs=1e-10)
+
+
+def test_a_curve_that_noise_does_not_lower_stays():
+    assert without_guessing((0.9, 0.9, 0.95)) == (0.9, 0.9, 0.95)
+
+
+def floats(*values):
+    return np.array(values, dtype=np.float64)
+
+
+def test_lower_bounds_have_the_reference_values():
+    # METHODS 4.5, Certify at alpha .001
+    successes = floats(100_000, 99_900, 90_000, 60_000, 50_500, 100, 0)
+    trials = floats(100_000, 100_000, 100_000, 100_000, 100_000, 100, 7)
+    expected = [0.9999309248, 0.9986509924, 0.8970364962, 0.5952010473, 0.5001089517, 0.9332543008, 0.0]
+    np.testing.assert_allclose(lower_bounds(successes, trials, alpha=0.001), expected, atol=1e-10)
+
+
+@settings(max_examples=50)
+@given(st.integers(0, 500), st.integers(0, 500), st.floats(1e-6, 0.4))
+def test_lower_bounds_are_the_lower_ends_of_two_sided_intervals(successes, failures, alpha):
+    trials = successes + failures + 1
+    ours = lower_bounds(floats(successes), floats(trials), alpha=alpha)
+    assert ours[0] == pytest.approx(clopper_pearson(successes, trials, alpha=2 * alpha).low, rel=1e-9, abs=1e-15)
+
+
+def wager(share, successes, failures):
+    """The stake of the wager against `share`, by quadrature; theta = 1 - (1 - share) u^2 takes the pole away."""
+
+    def ratio(u):
+        left = (1 - share) * u * u
+        return (
+            np.exp(successes * np.log((1 - left) / share) + failures * np.log(left / (1 - share)))
+            if u
+            else 0.0**failures
+        )
+
+    return integrate.quad(ratio, 0, 1, limit=200)[0]
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.001])
+@pytest.mark.parametrize(("successes", "failures"), [(30, 0), (55, 9), (400, 100), (1000, 3), (520, 480)])
+def test_sequential_bounds_refute_what_the_wager_refutes(successes, failures, alpha):
+    (bound,) = sequential_lower_bounds(floats(successes), floats(successes + failures), alpha=alpha)
+    assert wager(bound, successes, failures) == pytest.approx(1 / alpha, rel=1e-3)
+    assert wager(bound, successes, failures) >= (1 - 1e-9) / alpha  # never more than is refuted
+
+
+@settings(max_examples=50)
+@given(st.integers(0, 3000), st.integers(0, 3000), st.floats(1e-6, 0.5))
+def test_sequential_bounds_grow_with_success_and_stay_below_the_fixed_ones(successes, failures, alpha):
+    trials = floats(successes + failures + 1)
+    few, more = (sequential_lower_bounds(floats(successes + k), trials, alpha=alpha)[0] for k in (0, 1))
+    assert few <= more
+    assert 0 <= few <= lower_bounds(floats(successes), trials, alpha=alpha)[0] + 1e-12
+    assert sequential_lower_bounds(floats(0), trials, alpha=alpha)[0] == 0
+
+
+@pytest.mark.parametrize("share", [0.5, 0.97])
+def test_sequential_bounds_are_rarely_ever_wrong(share):
+    draws = np.random.default_rng(0).random((2000, 1500)) < share
+    successes = draws.cumsum(1)
+    looks = np.unique(np.geomspace(1, 1500, 40).round()).astype(int)
+    bounds = sequential_lower_bounds(
+        successes[:, looks - 1].astype(np.float64),
+        np.broadcast_to(looks.astype(np.float64), (2000, len(looks))),
+        alpha=0.1,
+    )
+    ever = (bounds > share).any(1).mean()
+    assert 0.005 < ever <= 0.1
+    assert bounds[:, -1].mean() > share - 4 * np.sqrt(share * (1 - share) / 1500)
+
+
+def test_the_fair_coin_test_has_the_reference_values():
+    # METHODS 4.5, binomial p of 60/40 and 70/30
+    found = fair_coin_test(floats(60, 70, 40, 50, 0), floats(40, 30, 60, 50, 0))
+    np.testing.assert_allclose(found, [0.0568879, 7.85014e-5, 0.0568879, 1, 1], rtol=2e-6)
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 200), st.integers(0, 200))
+def test_the_fair_coin_test_agrees_with_scipy(first, second):
+    expected = stats.binomtest(first, first + second, 0.5).pvalue if first + second else 1.0
+    assert fair_coin_test(floats(first), floats(second))[0] == pytest.approx(expected, rel=1e-9)

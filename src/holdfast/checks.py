@@ -1,18 +1,19 @@
-"""Checks: anything that can be done to an image before asking the model again, and ready-made lists of them."""
+"""Checks: what can be done to an image before asking the model again, what can be proved, and lists of them."""
 
 from __future__ import annotations
 
 from holdfast.attacks import ATTACKS, FGSM, PGD
+from holdfast.certify import CERTIFIERS
 from holdfast.corruptions import CORRUPTIONS, Clean, GaussianNoise, UniformNoise
 from holdfast.errors import RecipeError, unknown
 from holdfast.losses import difference_of_logits_ratio
 from holdfast.threat import L1, L2, Linf
-from holdfast.types import Attack, Corruption
+from holdfast.types import Attack, Certifier, Corruption
 
-Check = Corruption | Attack
-"""What a ledger row is about: a corruption (clean images included) or an attack."""
+Check = Corruption | Attack | Certifier
+"""What a ledger row is about: a corruption (clean images included), an attack or a certificate."""
 
-CHECKS: dict[str, type[Corruption] | type[Attack]] = {**CORRUPTIONS, **ATTACKS}
+CHECKS: dict[str, type[Corruption] | type[Attack] | type[Certifier]] = {**CORRUPTIONS, **ATTACKS, **CERTIFIERS}
 
 
 def _quick() -> list[Check]:
@@ -64,5 +65,10 @@ def preset(name: str) -> list[Check]:
 
 
 def is_attack(check: Check) -> bool:
-    """Whether the check looks at the model; corruptions do not."""
+    """Whether the check searches for a point that the model gets wrong; corruptions and certifiers do not."""
     return hasattr(check, "threat")
+
+
+def is_certifier(check: Check) -> bool:
+    """Whether the check proves something and leaves the images as they are."""
+    return isinstance(check, Certifier)

@@ -24,6 +24,18 @@ def narrow(model: Classifier, selection: Tensor) -> Classifier:
     return model.narrow(selection) if isinstance(model, Narrowable) else model
 
 
+def network(model: Classifier) -> Classifier:
+    """The classifier behind wrappers that only watch, for methods that read its weights.
+
+    Such a wrapper's class has a property `watched`. Wrappers that compute something else, such as averages, pass
+    attributes on but have no such property of their own.
+    """
+    while hasattr(type(model), "watched"):
+        inner: Any = model
+        model = inner.watched
+    return model
+
+
 class Counted:
     """A classifier that counts forward passes per example in `counts`, (N,) int64.
 
@@ -44,6 +56,11 @@ class Counted:
             raise ValueError(f"{len(x)} rows asked about {len(self._rows)} examples: call narrow() when some leave")
         self.counts.index_add_(0, self._rows, torch.full_like(self._rows, len(x) // len(self._rows)))
         return self._model(x)
+
+    @property
+    def watched(self) -> Classifier:
+        """The classifier asked."""
+        return self._model
 
     def narrow(self, selection: Tensor) -> Counted:
         """Count only for the selected examples from now on."""

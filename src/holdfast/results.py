@@ -33,7 +33,7 @@ SCHEMA: dict[str, Any] = {
     "label": pl.Int32,
     "prediction": pl.Int32,  # of the changed image; -1 where a certifier abstains
     "correct": pl.Boolean,
-    "loss": pl.Float64,  # cross entropy of the changed image
+    "loss": pl.Float64,  # cross entropy of the changed image; null for certifiers
     "distance": pl.Float64,  # from the clean image, in `norm`
     "norm": pl.String,
     "radius": pl.Float64,  # certified; null for other checks
@@ -139,7 +139,9 @@ def accuracies(rows: pl.DataFrame) -> pl.DataFrame:
     """Accuracy with Wilson interval of every run, weights and check: the headline table.
 
     Distance and queries are means over the examples, seconds a sum. Where `unsettled` is not zero, as many examples
-    wait for a component of a composed attack, and the accuracy is only an upper bound.
+    wait for a component of a composed attack, and the accuracy is only an upper bound. The accuracy of a certifier is
+    that of the classifier it certifies, `abstained` counts the examples it says nothing about, and `radius` is the
+    average certified radius, in which wrong answers count as 0; null for other checks.
     """
     groups = rows.group_by("run", "weights", "check", "method", "params", maintain_order=True).agg(
         examples=pl.len(),
@@ -148,13 +150,23 @@ def accuracies(rows: pl.DataFrame) -> pl.DataFrame:
         queries=pl.col("queries").mean(),
         seconds=pl.col("seconds").sum(),
         unsettled=unsettled().sum(),
+        abstained=(pl.col("prediction") < 0).sum(),
+        radius=(pl.col("radius") * pl.col("correct")).mean(),
     )
     return with_interval(groups)
 
 
+def is_certificate() -> pl.Expr:
+    """Rows of certifiers: they prove something about a point instead of looking for a worse one."""
+    return pl.col("radius").is_not_null()
+
+
 def worst_case(rows: pl.DataFrame) -> pl.DataFrame:
-    """Accuracy when an example must hold in every check of its run, over the examples that all its checks saw."""
-    per_run = rows.with_columns(checks=pl.col("check").n_unique().over("run", "weights"))
+    """Accuracy when an example must hold in every check of its run, over the examples that all its checks saw.
+
+    Certificates are left out: they change no image, and a smoothed one speaks of another classifier.
+    """
+    per_run = rows.filter(~is_certificate()).with_columns(checks=pl.col("check").n_unique().over("run", "weights"))
     examples = per_run.group_by("run", "weights", "example", maintain_order=True).agg(
         seen=pl.col("check").n_unique(),
         checks=pl.col("checks").first(),

@@ -8,6 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
+import numpy as np
+from numpy.typing import NDArray
+
 
 @dataclass(frozen=True)
 class Interval:
@@ -48,6 +51,85 @@ def clopper_pearson(successes: int, trials: int, *, alpha: float = 0.05) -> Inte
     low = 0.0 if successes == 0 else float(betaincinv(successes, failures + 1, alpha / 2))
     high = 1.0 if failures == 0 else float(betaincinv(successes + 1, failures, 1 - alpha / 2))
     return Interval(low, high)
+
+
+def lower_bounds(successes: NDArray[np.float64], trials: NDArray[np.float64], *, alpha: float) -> NDArray[np.float64]:
+    r"""One-sided Clopper-Pearson bounds of many shares: each is at most the true share with probability 1 - alpha.
+
+    .. math:: \underline p = B^{-1}(\alpha;\, k,\, n - k + 1), \qquad 0 \text{ for } k = 0
+
+    Args:
+        successes: :math:`k`, any shape; may be fractional, for bounds that are only expected.
+        trials: :math:`n`, 1 or more, of the same shape.
+        alpha: error probability of each bound.
+    """
+    from scipy.special import betaincinv
+
+    some = np.maximum(successes, np.finfo(np.float64).tiny)
+    return np.where(successes > 0, betaincinv(some, trials - successes + 1, alpha), 0.0)
+
+
+def sequential_lower_bounds(
+    successes: NDArray[np.float64], trials: NDArray[np.float64], *, alpha: float
+) -> NDArray[np.float64]:
+    r"""Lower bounds of shares that hold at all sample sizes together, so that one may look and stop at any time.
+
+    A wager against the share being :math:`q` or less multiplies its stake, after :math:`k` successes and :math:`f`
+    failures, by
+
+    .. math::
+        M_q = \int_q^1 \frac{\theta^k (1 - \theta)^f}{q^k (1 - q)^f}\, \pi_q(\theta)\, d\theta
+            = \frac{B(k + 1, f + \tfrac12)\, \bar I_q(k + 1, f + \tfrac12)}
+                   {2\, q^k (1 - q)^{f + 1/2}},
+        \qquad \pi_q(\theta) \propto (1 - \theta)^{-1/2} \text{ on } (q, 1).
+
+    If the true share is at most :math:`q`, every ratio under the integral, and so their mean, is a supermartingale that
+    starts at 1. By Ville's inequality :math:`M_q` then ever reaches :math:`1 / \alpha` with probability at most
+    :math:`\alpha`. The bound is the largest :math:`q` that is refuted.
+
+    Solved in two steps: :math:`q_1` with :math:`\bar I = 1` is too large, and since :math:`\bar I_q` falls with
+    :math:`q`, :math:`q_2` with the constant :math:`\bar I_{q_1}` is not. What is left of the denominator falls with
+    :math:`q` below :math:`k / (n + \tfrac12)`, so that :math:`q_2` above the true share :math:`p` means
+    :math:`M_p \ge 1 / \alpha`.
+
+    Args:
+        successes: :math:`k`, any shape.
+        trials: :math:`n = k + f`, of the same shape.
+        alpha: error probability of the whole sequence.
+
+    Reference:
+        Robbins, Statistical Methods Related to the Law of the Iterated Logarithm, Annals of Mathematical Statistics
+        1970. Waudby-Smith, Ramdas, Estimating Means of Bounded Random Variables by Betting, JRSS B 2024.
+    """
+    from scipy.special import betaincc, betaln
+
+    failures = trials - successes
+    wanted = math.log(2 / alpha) - betaln(successes + 1, failures + 0.5)
+    too_large = _where_refuted(successes, failures, wanted)
+    share = betaincc(successes + 1, failures + 0.5, too_large)
+    return _where_refuted(successes, failures, wanted - np.log(share))
+
+
+def _where_refuted(
+    successes: NDArray[np.float64], failures: NDArray[np.float64], wanted: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    r"""The largest :math:`q` (by bisection, from below) with :math:`-k \log q - (f + 1/2) \log(1 - q)` as wanted."""
+    low = np.zeros_like(wanted)
+    high = successes / (successes + failures + 0.5)
+    for _ in range(50):
+        middle = (low + high) / 2
+        with np.errstate(divide="ignore", invalid="ignore"):  # without successes both ends are 0
+            refuted = -successes * np.log(middle) - (failures + 0.5) * np.log1p(-middle) >= wanted
+        low, high = np.where(refuted, middle, low), np.where(refuted, high, middle)
+    return low
+
+
+def fair_coin_test(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Two-sided p-values of the exact binomial test that both of two outcomes are as likely; 1 where there is none."""
+    from scipy.special import bdtr
+
+    p_values = 2 * bdtr(np.minimum(first, second), (first + second).astype(np.int64), 0.5)
+    return np.where(first + second > 0, np.minimum(1.0, p_values), 1.0)
 
 
 @dataclass(frozen=True)
@@ -127,6 +209,27 @@ def trapezoid(values: Sequence[float], positions: Sequence[float]) -> float:
         raise ValueError("an area needs increasing positions")
     steps = zip(itertools.pairwise(values), itertools.pairwise(positions), strict=True)
     return math.fsum((a + b) / 2 * (q - p) for (a, b), (p, q) in steps)
+
+
+def noise_area(accuracies: Sequence[float], positions: Sequence[float]) -> float:
+    """AUC_GN: area under the accuracy against noise, made to start where it starts and to end at zero."""
+    return trapezoid(without_guessing(accuracies), positions)
+
+
+def without_guessing(accuracies: Sequence[float]) -> tuple[float, ...]:
+    r"""Accuracies :math:`A_j` under growing noise, stretched so that the lowest, mere guessing, becomes zero.
+
+    .. math:: A'_j = \frac{(1 - \alpha_j) A_j}{1 - \alpha_j A_j}, \qquad
+        \alpha_j = 1 - \frac{A_j - \min_k A_k}{A_0 - \min_k A_k}
+
+    Reference:
+        Crespo, Teramae, Smoothed Robustness Analysis, TMLR, appendix B.2. (Its code has the maximum for :math:`A_0`.)
+    """
+    lowest = min(accuracies)
+    if accuracies[0] == lowest:
+        return tuple(accuracies)  # noise does nothing, so that nothing shows where guessing begins
+    shares = [1 - (value - lowest) / (accuracies[0] - lowest) for value in accuracies]
+    return tuple((1 - a) * value / (1 - a * value) for a, value in zip(shares, accuracies, strict=True))
 
 
 def _sign_test(fewer: int, trials: int) -> float:

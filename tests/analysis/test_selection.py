@@ -17,7 +17,8 @@ def rows(run, check, method, correct, *, params=None, radius=None, weights="last
             "run": run, "weights": weights, "weights_hash": "0", "check": check, "method": method,
             "params": json.dumps(params or {}), "example": i, "label": 0, "prediction": 0 if right else 1,
             "correct": right, "loss": 0.0, "distance": 0.0, "norm": "l2",
-            "radius": None if radius is None else radius[i], "queries": 1, "seconds": 0.0, "seed": 0, "by": None, "steps": None,
+            "radius": None if radius is None else radius[i], "queries": 1, "seconds": 0.0, "seed": 0, "by": None,
+            "steps": None,
         }
         for i, right in enumerate(correct)
     ]  # fmt: skip

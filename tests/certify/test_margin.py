@@ -10,17 +10,10 @@ from holdfast.certify.margin import Margin
 from holdfast.lipschitz import OrthogonalDense
 from holdfast.threat import L1, L2, Linf
 from holdfast.types import ABSTAIN
+from tests.certify.attacked import inside
 from tests.zoo import digits, digits_lipschitz, half_space, half_space_distance, images
 
 KINDS = {"l1": L1, "l2": L2, "linf": Linf}
-
-
-def inside(certificate, groups=10):
-    """Rows in groups of like radius, each with a radius that all its rows are certified for."""
-    rows = (certificate.prediction != ABSTAIN).nonzero()[:, 0]
-    order = rows[certificate.radius[rows].argsort()]
-    for part in order.chunk(groups):
-        yield part, 0.9999 * float(certificate.radius[part].min())
 
 
 @pytest.mark.parametrize("norm", KINDS)

@@ -5,8 +5,9 @@ import signal
 import time
 
 import pytest
+import typer
 
-from holdfast.cli.screen import Bar, between_steps, interrupt_on_kill, interval, percent, table
+from holdfast.cli.screen import Bar, between_steps, interrupt_on_kill, interval, percent, resumable, table
 from holdfast.cli.work import short_names
 
 
@@ -25,6 +26,16 @@ def test_the_first_signal_waits_for_the_step_and_the_second_does_not():
         with pytest.raises(KeyboardInterrupt):
             send(signal.SIGINT)
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+def test_an_interruption_of_what_is_saved_says_how_to_resume(capsys):
+    with pytest.raises(typer.Exit) as end, resumable():
+        raise KeyboardInterrupt
+    assert end.value.exit_code == 130
+    said = "holdfast: interrupted; everything done is saved, repeat the same command to resume\n"
+    assert capsys.readouterr() == ("", said)
+    with pytest.raises(ZeroDivisionError), resumable():
+        raise ZeroDivisionError
 
 
 def test_handlers_come_back_after_an_error():

@@ -33,7 +33,9 @@ from holdfast.attacks import (
     Torchattacks,
 )
 from holdfast.augment import HorizontalFlip, RandomCrop
+from holdfast.certify import GaussianSmoothing, LaplaceSmoothing, Margin, SmoothedMargin, UniformSmoothing
 from holdfast.corruptions import Clean, GaussianNoise, UniformNoise
+from holdfast.corruptions import Linear as LinearCorruption
 from holdfast.losses import cross_entropy, difference_of_logits_ratio, margin
 from holdfast.models import MODELS
 from holdfast.objectives import (
@@ -147,7 +149,20 @@ OBJECTIVES = {
     "smoothed_cross_entropy": SmoothedCrossEntropy(sigma=0.2),
 }
 
-CORRUPTIONS = {"clean": Clean(), "gaussian_noise": GaussianNoise(0.2), "uniform_noise": UniformNoise(0.2)}
+CORRUPTIONS = {
+    "clean": Clean(),
+    "gaussian_noise": GaussianNoise(0.2),
+    "uniform_noise": UniformNoise(0.2),
+    "linear": LinearCorruption(0.3),
+}
+
+CERTIFIERS = {
+    "margin": Margin(norm="linf"),
+    "smoothed_margin": SmoothedMargin(sigma=0.05, n=256, n0=32, alpha=0.01),
+    "smoothing": GaussianSmoothing(sigma=0.1, n=256, n0=32, alpha=0.01),
+    "laplace_smoothing": LaplaceSmoothing(scale=0.1, n=256, n0=32, alpha=0.01),
+    "uniform_smoothing": UniformSmoothing(width=0.2, n=256, n0=32, alpha=0.01),
+}
 
 AUGMENTATIONS = {"random_crop": RandomCrop(padding=2), "horizontal_flip": HorizontalFlip()}
 

@@ -27,6 +27,7 @@ class FakeCheck:
     queries: int = 1
     distance: Sequence[float] | None = None
     norm: str = "linf"
+    radius: Sequence[float] | None = None
     by: Sequence[str | None] | None = None
     steps: Sequence[Sequence[Mapping[str, Any]]] | None = None
 
@@ -44,6 +45,21 @@ def nearest(
     far = [0.0 if one is None else one for one in distance]
     correct = [one is None for one in distance]
     return FakeCheck(f"{method} {norm} eps={eps:g}", method, fields, correct, distance=far, norm=norm)
+
+
+def proved(
+    radius: Sequence[float | None],
+    *,
+    norm: str = "l2",
+    method: str = "margin",
+    wrong: Sequence[int] = (),
+    **params: Any,
+) -> FakeCheck:
+    """A certifier; None is an example without an answer, `wrong` are those with a wrong one."""
+    correct = [one is not None and number not in wrong for number, one in enumerate(radius)]
+    far = [0.0 if one is None else one for one in radius]
+    name = " ".join([method, f"norm={norm}", *(f"{key}={value}" for key, value in params.items())])
+    return FakeCheck(name, method, {"norm": norm, **params}, correct, distance=[0.0] * len(far), norm=norm, radius=far)
 
 
 def composed(outcomes: str, *, eps: float = 0.1, **params: Any) -> FakeCheck:
@@ -104,6 +120,8 @@ def _rows(run: str, weights: str, check: FakeCheck, classes: int) -> pl.DataFram
     example = np.arange(len(check.correct))
     right = np.asarray(check.correct, dtype=bool)
     label = example % classes
+    radius = None if check.radius is None else np.asarray(check.radius, dtype=float)
+    silent = np.zeros_like(right) if radius is None else ~right & (radius == 0)
     columns = {
         "run": run,
         "weights": weights,
@@ -113,12 +131,12 @@ def _rows(run: str, weights: str, check: FakeCheck, classes: int) -> pl.DataFram
         "params": json.dumps(check.params),
         "example": example,
         "label": label,
-        "prediction": np.where(right, label, (label + 1) % classes),
+        "prediction": np.where(silent, -1, np.where(right, label, (label + 1) % classes)),
         "correct": right,
-        "loss": 0.5,
+        "loss": 0.5 if radius is None else None,
         "distance": 0.1 if check.distance is None else np.asarray(check.distance, dtype=float),
         "norm": check.norm,
-        "radius": None,
+        "radius": radius,
         "queries": check.queries,
         "seconds": 0.25,
         "seed": 0,

@@ -10,11 +10,14 @@ import typer
 
 from holdfast.errors import HoldfastError
 
-VERBS = ("run", "train", "evaluate", "attack", "audit", "report", "compare", "list", "show", "schema")
+VERBS = (
+    "run", "train", "evaluate", "attack", "certify", "analyse", "audit", "report", "compare", "select", "list", "show",
+    "schema",
+)  # fmt: skip
 
 app = typer.Typer(
     name="holdfast",
-    help="Make image classifiers hold: train them robust, attack them honestly, see why.",
+    help="Make image classifiers hold: train them robust, attack them honestly, certify what is provable, see why.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,

@@ -10,9 +10,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.cli.evaluate import Asked, Budget, Data, Model, Numbers, Order, Ready, Weights, foreign, own
+from holdfast.cli.evaluate import (
+    Asked,
+    BatchSize,
+    Budget,
+    Data,
+    Grey,
+    Model,
+    Name,
+    Numbers,
+    Order,
+    Ready,
+    Seed,
+    Size,
+    Subset,
+    Trust,
+    Weights,
+    prepared,
+)
 from holdfast.cli.options import OUT, Json, Out, Root
-from holdfast.cli.screen import interrupt_on_kill
+from holdfast.cli.screen import interrupt_on_kill, resumable
 from holdfast.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -41,18 +58,13 @@ def command(
     ] = None,
     save_npz: Annotated[Path | None, typer.Option("--save-npz", help="Write images and outcomes as arrays.")] = None,
     model: Model = None, weights: Weights = None, data: Data = None, mean: Numbers = None, std: Numbers = None,
-    size: Annotated[int | None, typer.Option("--size", min=1, help="Bring a folder's images to this size.")] = None,
-    grey: Annotated[bool, typer.Option("--grey", help="Read a folder's images in one channel.")] = False,
-    subset: Annotated[int | None, typer.Option("--subset", min=1, help="Attack this many test images.")] = None,
-    name_: Annotated[str | None, typer.Option("--name", help="Name of the run to write.")] = None,
-    seed: Annotated[int | None, typer.Option("--seed", min=0, max=2**63 - 1, help="Of everything random; 0.")] = None,
-    batch_size: Annotated[int | None, typer.Option("--batch-size", min=1, help="Images per forward pass.")] = None,
-    order: Order = None, budget: Budget = None,
-    trust: Annotated[bool, typer.Option("--trust", help="Call a factory that the weights' recipe names.")] = False,
-    out: Out = OUT, data_root: Root = None, as_json: Json = False,
+    size: Size = None, grey: Grey = False, subset: Subset = None, name_: Name = None, seed: Seed = None,
+    batch_size: BatchSize = None, order: Order = None, budget: Budget = None, trust: Trust = False, out: Out = OUT,
+    data_root: Root = None, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Attack a network, and say what the attack found; repeat the command to resume."""
     from holdfast.cli import work
+    from holdfast.cli.certify import refute
     from holdfast.cli.outcome import Outcome
     from holdfast.corruptions import Clean
     from holdfast.report import write_report
@@ -65,10 +77,8 @@ def command(
     )  # fmt: skip
     given = {"steps": steps, "restarts": restarts, "loss": loss}
     attack = wanted(name, norm, eps, {key: value for key, value in given.items() if value is not None}, set_ or ())
-    try:
-        ready = own(asked, run) if run is not None else foreign(asked, str(model))
-        how = ready.how if budget is not None else replace(ready.how, budget=None)  # the recipe's is for its own checks
-        ready = replace(ready, checks=[Clean(), attack], how=how)
+    with resumable():
+        ready = alone(prepared(asked), [Clean(), attack], budget)
         saving = Saving.of(ready, save_images, save_npz)
         work.evaluate(
             ready.run, ready.subjects[0], ready.splits, ready.checks, ready.how, ready.seed, quiet=as_json,
@@ -76,46 +86,54 @@ def command(
         )  # fmt: skip
         saved = saving.save(ready)
         report = write_report([ready.run.path], ready.run.path / "report.html")
-    except KeyboardInterrupt:
-        typer.echo("holdfast: interrupted; everything done is saved, repeat the same command to resume", err=True)
-        raise typer.Exit(130) from None
     outcome = Outcome.of(ready.run.path, ready.subjects[0].weights, label_of(attack))
     if as_json:
         typer.echo(json.dumps({**outcome.record(), "saved": saved, "report": str(report)}))
-        return
-    outcome.show()
-    for what, where in saved.items():
-        work.say(f"{what}: {where}")
-    if saving.points is not None and not saved:
-        work.say("nothing to save yet: no block of images is through")
-    work.say(f"report: {report}")
+    else:
+        outcome.show()
+        for what, where in saved.items():
+            work.say(f"{what}: {where}")
+        if saving.points is not None and not saved:
+            work.say("nothing to save yet: no block of images is through")
+        work.say(f"report: {report}")
+    refute([ready.run])
+
+
+def alone(ready: Ready, checks: Sequence[Check], budget: str | None) -> Ready:
+    """The same network with other checks than its recipe's; the recipe's budget is for its own."""
+    how = ready.how if budget is not None else replace(ready.how, budget=None)
+    return replace(ready, checks=checks, how=how)
 
 
 def wanted(name: str, norm: str | None, eps: str | None, given: dict[str, Any], more: Sequence[str]) -> Attack:
-    """The attack that the options describe, read as a recipe would."""
-    import yaml
-
-    from holdfast.recipe import parse
+    """The attack that the options describe."""
     from holdfast.types import Attack
 
     if (norm is None) != (eps is None):
         raise RecipeError(f"attack: expected --norm and --eps together; got only {'--norm' if norm else '--eps'}")
     fields: dict[str, Any] = {**({} if norm is None else {"threat": {norm: eps}}), **given}
-    for text in more:
-        path, separator, value = text.partition("=")
-        *keys, last = path.strip().split(".")
-        if not separator or not all((*keys, last)):
-            raise RecipeError(f"--set: expected something like step_size=0.01; got {text!r}")
-        holder = fields
-        for key in keys:
-            holder[key] = inner = dict(held) if isinstance(held := holder.get(key), dict) else {}
-            holder = inner
-        try:
-            holder[last] = yaml.safe_load(value)
-        except yaml.YAMLError:
-            raise RecipeError(f"--set {path}: expected a YAML value; got {value!r}") from None
-    attack: Attack = parse(Attack, {name: fields}, where=lambda path: f"--attack {'.'.join(path)}".strip())
+    attack: Attack = described(Attack, "--attack", name, fields, more, example="step_size=0.01")
     return attack
+
+
+def described(kind: Any, option: str, name: str, fields: dict[str, Any], more: Sequence[str], *, example: str) -> Any:
+    """A method by its name, some fields and what `--set` says, read as a recipe would.
+
+    Args:
+        kind: of method, such as `Attack`.
+        option: that names it, for error messages.
+        name: in the registry.
+        fields: said by options of their own.
+        more: texts of `--set`.
+        example: of such a text.
+    """
+    from holdfast.recipe import parse
+    from holdfast.recipe.load import override
+    from holdfast.recipe.schema import FAMILIES
+
+    for text in more:
+        override(fields, text, FAMILIES[kind].get(name), example=example)
+    return parse(kind, {name: fields}, where=lambda path: f"{option} {'.'.join(path)}".strip())
 
 
 def label_of(attack: Check) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.cli.options import OUT, Json, Out, Root
-from holdfast.cli.screen import interrupt_on_kill
+from holdfast.cli.screen import interrupt_on_kill, resumable
 from holdfast.errors import DataError, ModelError, RecipeError
 
 if TYPE_CHECKING:
@@ -38,6 +38,13 @@ Budget = Annotated[
     str | None, typer.Option("--budget", help="Stop after this time, such as 10min, and say what was not run.")
 ]
 Numbers = Annotated[str | None, typer.Option(help="Per channel, such as 0.49,0.48,0.45.")]
+Size = Annotated[int | None, typer.Option("--size", min=1, help="Bring a folder's images to this size.")]
+Grey = Annotated[bool, typer.Option("--grey", help="Read a folder's images in one channel.")]
+Subset = Annotated[int | None, typer.Option("--subset", min=1, help="Take only this many test images.")]
+Name = Annotated[str | None, typer.Option("--name", help="Name of the run to write.")]
+Seed = Annotated[int | None, typer.Option("--seed", min=0, max=2**63 - 1, help="Of everything random; 0.")]
+BatchSize = Annotated[int | None, typer.Option("--batch-size", min=1, help="Images per forward pass.")]
+Trust = Annotated[bool, typer.Option("--trust", help="Call a factory that the weights' recipe names.")]
 
 
 @dataclass(frozen=True)
@@ -113,19 +120,13 @@ class Ready:
 def command(
     run: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="Run directory or weights by holdfast.")] = None,
     model: Model = None, weights: Weights = None, data: Data = None, checks: Checks = None,
-    mean: Numbers = None, std: Numbers = None,
-    size: Annotated[int | None, typer.Option("--size", min=1, help="Bring a folder's images to this size.")] = None,
-    grey: Annotated[bool, typer.Option("--grey", help="Read a folder's images in one channel.")] = False,
-    subset: Annotated[int | None, typer.Option("--subset", min=1, help="Test on this many images.")] = None,
-    name: Annotated[str | None, typer.Option("--name", help="Name of the run to write.")] = None,
-    seed: Annotated[int | None, typer.Option("--seed", min=0, max=2**63 - 1, help="Of everything random; 0.")] = None,
-    batch_size: Annotated[int | None, typer.Option("--batch-size", min=1, help="Images per forward pass.")] = None,
-    order: Order = None, budget: Budget = None,
-    trust: Annotated[bool, typer.Option("--trust", help="Call a factory that the weights' recipe names.")] = False,
-    out: Out = OUT, data_root: Root = None, as_json: Json = False,
+    mean: Numbers = None, std: Numbers = None, size: Size = None, grey: Grey = False, subset: Subset = None,
+    name: Name = None, seed: Seed = None, batch_size: BatchSize = None, order: Order = None, budget: Budget = None,
+    trust: Trust = False, out: Out = OUT, data_root: Root = None, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Check whether a network holds; repeat the command to resume."""
     from holdfast.cli import verdicts, work
+    from holdfast.cli.certify import refute
     from holdfast.report import write_report
 
     interrupt_on_kill()
@@ -133,24 +134,27 @@ def command(
         run, model, weights, data, checks, mean, std, size, grey, subset, name, seed, batch_size, order, budget, trust,
         out, data_root, as_json,
     )  # fmt: skip
-    try:
-        ready = own(asked, run) if run is not None else foreign(asked, str(model))
+    with resumable():
+        ready = prepared(asked)
         done = ready.run
         work.evaluate_all(done, ready.subjects, ready.splits, ready.checks, ready.how, ready.seed, quiet=as_json)
         report = write_report([done.path], done.path / "report.html")
-    except KeyboardInterrupt:
-        typer.echo("holdfast: interrupted; everything done is saved, repeat the same command to resume", err=True)
-        raise typer.Exit(130) from None
     records = work.summary([done])
     if as_json:
         said = {"run": str(done.path), "results": records, "verdicts": verdicts.records([done]), "report": str(report)}
         typer.echo(json.dumps(said))
-        return
-    work.show_summary(records)
-    work.show_left_out([done])
-    for line in verdicts.failures([done]):
-        work.say(line)
-    work.say(f"report: {report}")
+    else:
+        work.show_summary(records)
+        work.show_left_out([done])
+        for line in verdicts.failures([done]):
+            work.say(line)
+        work.say(f"report: {report}")
+    refute([done])
+
+
+def prepared(asked: Asked) -> Ready:
+    """What was asked for, ready to be checked."""
+    return own(asked, asked.run) if asked.run is not None else foreign(asked, str(asked.model))
 
 
 def own(asked: Asked, path: Path) -> Ready:

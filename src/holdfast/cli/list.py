@@ -20,10 +20,12 @@ FAMILIES = {
     "schedules": ("holdfast.optim", "SCHEDULES"),
     "checks": ("holdfast.checks", "CHECKS"),
     "attacks": ("holdfast.attacks", "ATTACKS"),
+    "certifiers": ("holdfast.certify", "CERTIFIERS"),
     "corruptions": ("holdfast.corruptions", "CORRUPTIONS"),
     "threats": ("holdfast.threat", "THREATS"),
     "losses": ("holdfast.losses", "LOSSES"),
     "step_schedules": ("holdfast.attacks.schedule", "STEP_SCHEDULES"),
+    "samplings": ("holdfast.certify.sampling", "SAMPLINGS"),
     "presets": ("holdfast.checks", "PRESETS"),
 }
 

@@ -7,7 +7,7 @@ import json
 import typer
 
 from holdfast.cli.options import OUT, Fresh, Json, Out, RecipeFile, Root, Set, TensorBoard
-from holdfast.cli.screen import interrupt_on_kill
+from holdfast.cli.screen import interrupt_on_kill, resumable
 
 
 def command(
@@ -16,13 +16,14 @@ def command(
 ) -> None:  # fmt: skip
     """Train, check and report all runs of a recipe; repeat the command to resume."""
     from holdfast.cli import verdicts, work
+    from holdfast.cli.certify import refute
     from holdfast.recipe import load_recipes
     from holdfast.report import write_report
     from holdfast.runs import prepare
 
     interrupt_on_kill()
     jobs = work.jobs(load_recipes(recipe, set_ or ()), out, fresh=fresh)
-    try:
+    with resumable():
         for job in jobs:
             splits = prepare(job.recipe.data, job.recipe.seed, data_root)
             work.train(job, splits, quiet=as_json, tensorboard=tensorboard)
@@ -32,17 +33,15 @@ def command(
             return
         runs = [job.run for job in jobs]
         report = write_report([run.path for run in runs], out / jobs[0].recipe.name.split("/")[0] / "report.html")
-    except KeyboardInterrupt:
-        typer.echo("holdfast: interrupted; everything done is saved, repeat the same command to resume", err=True)
-        raise typer.Exit(130) from None
     records = work.summary(runs)
     if as_json:
         paths = [str(run.path) for run in runs]
         said = {"runs": paths, "results": records, "verdicts": verdicts.records(runs), "report": str(report)}
         typer.echo(json.dumps(said))
-        return
-    work.show_summary(records)
-    work.show_left_out(runs)
-    for line in verdicts.failures(runs):
-        work.say(line)
-    work.say(f"report: {report}")
+    else:
+        work.show_summary(records)
+        work.show_left_out(runs)
+        for line in verdicts.failures(runs):
+            work.say(line)
+        work.say(f"report: {report}")
+    refute(runs)

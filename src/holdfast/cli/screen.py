@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -108,6 +110,16 @@ def between_steps() -> Iterator[Stop]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def resumable() -> Iterator[None]:
+    """Work that is saved as it goes: an interruption ends with a word on how to resume, and exit code 130."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("holdfast: interrupted; everything done is saved, repeat the same command to resume", err=True)
+        raise typer.Exit(130) from None
 
 
 def interrupt_on_kill() -> None:

@@ -7,7 +7,7 @@ import json
 import typer
 
 from holdfast.cli.options import OUT, Fresh, Json, Out, RecipeFile, Root, Set, TensorBoard
-from holdfast.cli.screen import interrupt_on_kill
+from holdfast.cli.screen import interrupt_on_kill, resumable
 
 
 def command(
@@ -21,16 +21,13 @@ def command(
 
     interrupt_on_kill()
     jobs = work.jobs(load_recipes(recipe, set_ or ()), out, fresh=fresh)
-    try:
+    with resumable():
         for job in jobs:
             splits = prepare(job.recipe.data, job.recipe.seed, data_root)
             work.train(job, splits, quiet=as_json, tensorboard=tensorboard)
             work.say(f"{job.recipe.name}: trained, weights in {job.run.path}", quiet=as_json or not work.is_first())
         if not work.is_first():
             return
-    except KeyboardInterrupt:
-        typer.echo("holdfast: interrupted; everything done is saved, repeat the same command to resume", err=True)
-        raise typer.Exit(130) from None
     if as_json:
         said = [{"name": job.recipe.name, "path": str(job.run.path), **job.run.info()} for job in jobs]
         typer.echo(json.dumps({"runs": said}))

@@ -9,16 +9,17 @@ import polars as pl
 import torch
 from torch import Tensor
 
-from holdfast.checks import Check, is_attack
+from holdfast.checks import Check, is_attack, is_certifier
 from holdfast.data import Split
 from holdfast.errors import ModelError
 from holdfast.evaluation.deadline import Deadline
 from holdfast.evaluation.subject import place
+from holdfast.evaluation.watched import Watched
 from holdfast.losses import cross_entropy
 from holdfast.queries import Counted
 from holdfast.rng import Streams
 from holdfast.threat import L2
-from holdfast.types import Attack, Classifier, Corruption, Threat
+from holdfast.types import ABSTAIN, Attack, Certifier, Classifier, Corruption, Threat
 
 Row = dict[str, Any]
 """One row of the ledger, without what is the same for a whole check."""
@@ -33,7 +34,7 @@ def run_batch(
     threat: Threat | None = None,
     until: float = float("inf"),
 ) -> tuple[list[Row], Tensor, Tensor]:
-    """A row for each example, the images and the changed images.
+    """A row for each example, the images and the changed images, which for a certifier are the images themselves.
 
     Args:
         model: the classifier, in the mode it is judged in.
@@ -46,6 +47,8 @@ def run_batch(
     where = place(model)
     x, y = part.batch(slice(None))
     x, y = x.to(where), y.to(where.device)
+    if is_certifier(check):
+        return _certify(model, part, x, y, cast(Certifier, check), rng, until), x, x
     started = time.perf_counter()
     counts = torch.zeros(len(x), dtype=torch.int64, device=x.device)
     counted = Counted(Deadline(model, until), counts)
@@ -60,12 +63,40 @@ def run_batch(
             raise ModelError(f"the logits are NaN for {len(bad)} of {len(x)} examples, first at index {bad[0]}")
         loss, prediction = cross_entropy(logits, y), logits.argmax(1)
         distance = threat.distance(z, x)
-    seconds = (time.perf_counter() - started) * counts.double() / counts.sum()  # who was asked longer took longer
     columns = {
         "example": part.index, "label": y, "prediction": prediction, "correct": prediction == y, "loss": loss,
-        "distance": distance, "queries": counts, "seconds": seconds,
+        "distance": distance, "queries": counts, "seconds": _seconds(started, counts),
     }  # fmt: skip
+    return _rows(columns, norm=type(threat).__name__.lower(), radius=None), x, z
+
+
+def _certify(
+    model: Classifier, part: Split, x: Tensor, y: Tensor, certifier: Certifier, rng: Streams, until: float
+) -> list[Row]:
+    """Rows of a certifier: what it predicts and how far that holds; nothing is changed, and no loss is known."""
+    started = time.perf_counter()
+    counts = torch.zeros(len(x), dtype=torch.int64, device=x.device)
+    with torch.no_grad():
+        found = certifier(Counted(Watched(Deadline(model, until)), counts), x, rng=rng)
+    radius = found.radius.detach().double()
+    bad = ~((radius >= 0) & radius.isfinite() & ((found.prediction != ABSTAIN) | (radius == 0)))
+    if where := part.index[bad.cpu()].tolist():
+        came = f"{float(radius[bad][0])} for {len(where)} of {len(x)} examples, first at index {where[0]}"
+        raise ModelError(f"{type(certifier).__name__}: expected a finite radius, 0 where it abstains; got {came}")
+    columns = {
+        "example": part.index, "label": y, "prediction": found.prediction, "correct": found.prediction == y,
+        "distance": torch.zeros_like(radius), "radius": radius, "queries": counts, "seconds": _seconds(started, counts),
+    }  # fmt: skip
+    return _rows(columns, norm=certifier.norm, loss=None)
+
+
+def _seconds(started: float, counts: Tensor) -> Tensor:
+    """The time since then, shared out: who was asked longer took longer."""
+    return (time.perf_counter() - started) * counts.double() / counts.sum().clamp(min=1)
+
+
+def _rows(columns: dict[str, Tensor], **same: Any) -> list[Row]:
+    """Rows of columns, with what is the same in all of them; nothing here is composed."""
     wide = {name: column.double() if column.is_floating_point() else column for name, column in columns.items()}
     frame = pl.DataFrame({name: column.cpu().numpy() for name, column in wide.items()})
-    norm = type(threat).__name__.lower()
-    return [{**row, "norm": norm, "radius": None, "by": None, "steps": None} for row in frame.to_dicts()], x, z
+    return [{**row, **same, "by": None, "steps": None} for row in frame.to_dicts()]

@@ -39,9 +39,9 @@ def evaluations(
 ) -> Iterator[Block]:
     """Run checks block by block; what the ledger holds is not run again.
 
-    A block is the next `how.block` examples of the split in the order of their indices: a fixed piece of work that no
-    order, number of processes or resume point changes. The components of a composed attack go over all examples in
-    turn, and every batch of them is saved.
+    A block is the next `how.block` examples of the split in the order of their indices (fewer for certificates by
+    sampling): a fixed piece of work that no order, number of processes or resume point changes. The components of a
+    composed attack go over all examples in turn, and every batch of them is saved.
 
     With `points`, the perturbed images of all examples go to that directory, a file for each part of the ledger. What
     the ledger holds is not run again for their sake, so give it a ledger of its own.
@@ -72,7 +72,7 @@ def evaluations(
 
 def _run_plain(named: Named, setting: Setting) -> Iterator[Block]:
     """A check that is one piece, block by block."""
-    for number, places in enumerate(setting.blocks()):
+    for number, places in enumerate(setting.blocks(named.block)):
         part, done = named.part(number), places.stop
         if setting.ledger is not None and setting.ledger.has(part):
             yield Block(named.label, done, 0, found=True)

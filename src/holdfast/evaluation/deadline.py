@@ -34,6 +34,11 @@ class Deadline:
             raise OutOfTimeError
         return self._model(x)
 
+    @property
+    def watched(self) -> Classifier:
+        """The classifier inside."""
+        return self._model
+
     def narrow(self, selection: Tensor) -> Deadline:
         """The same for a selection of the batch."""
         return Deadline(narrow(self._model, selection), self._until)

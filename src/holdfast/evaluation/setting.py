@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 from torch import Tensor
 
-from holdfast.checks import Check, is_attack
+from holdfast.checks import Check, is_attack, is_certifier
 from holdfast.data import Split
 from holdfast.evaluation.batch import Row
 from holdfast.evaluation.gallery import keep_images
@@ -21,6 +21,9 @@ from holdfast.evaluation.subject import Subject
 from holdfast.recipe import EvaluateRecipe, describe
 from holdfast.results import SCHEMA, Ledger
 from holdfast.rng import Streams
+
+LONG = 16
+"""Examples in a block of a certificate by sampling, at most: each may take a hundred thousand forward passes."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +81,9 @@ class Setting:
         """A name for the set of examples."""
         return hashlib.blake2b(self.split.index[self.order].numpy().tobytes(), digest_size=8).hexdigest()
 
-    def blocks(self) -> list[range]:
-        """The places of each block: a fixed piece of work that no order or resume point changes."""
-        size, count = self.how.block, len(self.order)
+    def blocks(self, size: int | None = None) -> list[range]:
+        """The places of each block of this size or else the recipe's: work that no order or resume point changes."""
+        size, count = size or self.how.block, len(self.order)
         return [range(start, min(start + size, count)) for start in range(0, count, size)]
 
     def batches(self, places: Sequence[int], size: int | None = None) -> Iterator[tuple[Sequence[int], Split]]:
@@ -105,6 +108,7 @@ class Named:
         label: readable, unique in a ledger.
         params: its fields as JSON.
         key: of its parts in the ledger: who was checked with what on which examples.
+        block: examples in each of its blocks.
     """
 
     check: Check
@@ -112,21 +116,24 @@ class Named:
     label: str
     params: str
     key: str
+    block: int
 
     @classmethod
     def of(cls, check: Check, setting: Setting) -> Named:
         """The check in this setting."""
         method, label, params = describe(check, Check)
-        words = (setting.subject.hash, method, params, str(setting.seed), str(setting.how.block), setting.examples)
+        long = is_certifier(check) and check.smoothed  # type: ignore[union-attr]
+        block = min(setting.how.block, LONG) if long else setting.how.block
+        words = (setting.subject.hash, method, params, str(setting.seed), str(block), setting.examples)
         digest = hashlib.blake2b("\0".join(words).encode(), digest_size=8).hexdigest()
-        return cls(check, method, label, params, f"{setting.subject.weights}-{digest}")
+        return cls(check, method, label, params, f"{setting.subject.weights}-{digest}", block)
 
     def part(self, number: int) -> str:
         """Name of the part of a block."""
         return f"{self.key}-{number:06d}"
 
     def points(self, number: int, setting: Setting) -> Path | None:
-        """The file of the perturbed images of a block, if they are kept; corruptions have none."""
+        """The file of the perturbed images of a block, if they are kept; only attacks have any."""
         return setting.points / f"{self.part(number)}.npy" if setting.points and is_attack(self.check) else None
 
     def frame(self, rows: Sequence[Row], setting: Setting) -> pl.DataFrame:

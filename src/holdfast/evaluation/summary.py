@@ -12,6 +12,7 @@ import polars as pl
 import torch
 from torch import Tensor
 
+from holdfast.analysis.certified import average_certified_radius
 from holdfast.checks import Check, preset
 from holdfast.data import Memory
 from holdfast.evaluation.blocks import evaluations
@@ -40,8 +41,13 @@ class Results:
 
     @property
     def worst_case(self) -> pl.DataFrame:
-        """Accuracy with interval when an example must hold in every check."""
+        """Accuracy with interval when an example must hold in every check; certificates are left out."""
         return worst_case(self.rows)
+
+    @property
+    def certified(self) -> pl.DataFrame:
+        """Average certified radius with interval of every certificate."""
+        return average_certified_radius(self.rows)
 
     @property
     def yields(self) -> pl.DataFrame:
@@ -53,8 +59,15 @@ class Results:
         worst = self.worst_case.with_columns(check=pl.lit("worst case of all"))
         shown = str(pl.concat([self.table.select(columns), worst.select(columns)]))
         left = [f"not run for lack of time: {what} on {count} examples" for what, count in self.not_run.items()]
+        radii = [
+            f"{check}: average certified radius {average:.4g} in {norm}, {abstained} abstained"
+            for check, norm, average, abstained in self.certified.select(
+                "check", "norm", "average", "abstained"
+            ).iter_rows()
+        ]
         bound = self.table["unsettled"].sum() > 0
-        return "\n".join([shown, *left, *(["accuracies of unfinished attacks are upper bounds"] if bound else [])])
+        upper = ["accuracies of unfinished attacks are upper bounds"] if bound else []
+        return "\n".join([shown, *radii, *left, *upper])
 
 
 def evaluate(

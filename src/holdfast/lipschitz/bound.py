@@ -32,6 +32,7 @@ from holdfast.lipschitz.norms import ORDER
 from holdfast.lipschitz.radii import ALPHA, Norm
 from holdfast.lipschitz.site import LayerBound, Tally, Value, read
 from holdfast.modes import evaluating
+from holdfast.queries import network
 from holdfast.rng import Streams
 from holdfast.types import Classifier
 
@@ -134,6 +135,6 @@ def margin_growth(model: Classifier, x: Tensor, norm: Norm, constant: float | No
             raise ValueError(f"margin_growth: constant must be positive and finite, got {constant}")
         return ALPHA[norm] * constant
     names: set[Norm] = {norm, "l2"}
-    bounds = {name: lipschitz_bound(model, x, norm=name).upper for name in names}
+    bounds = {name: lipschitz_bound(network(model), x, norm=name).upper for name in names}
     longest = {"l1": 1.0, "l2": 1.0, "linf": math.sqrt(x[0].numel())}[norm]
     return min(ALPHA[norm] * bounds[norm], ALPHA["l2"] * longest * bounds["l2"])

@@ -42,8 +42,8 @@ def parse_recipes(text: str, overrides: Sequence[str] = (), *, file: Path = Path
     said, lines = _read_yaml(text, file)
     if not isinstance(said, dict):
         raise RecipeError(f"{file}: expected a mapping with name, data, model, ...; got {type(said).__name__}")
-    for override in overrides:
-        _override(said, override)
+    for text in overrides:
+        override(said, text)
     said["name"] = said.get("name") or file.stem
     variants, seeds = said.pop("variants", None) or {"": {}}, _seeds(said, file)
     if not isinstance(variants, dict):
@@ -135,18 +135,24 @@ def _merged(base: Any, over: Any, kind: Any) -> Any:
     return merged
 
 
-def _override(said: dict[str, Any], text: str) -> None:
-    """Apply `path.to.key=value`; a step to another name of a choice replaces the one there."""
+def override(said: dict[str, Any], text: str, kind: Any = Recipe, *, example: str = "train.epochs=5") -> None:
+    """Apply `path.to.key=value`; a step to another name of a choice replaces the one there.
+
+    Args:
+        said: the fields so far, which are changed.
+        text: what the user wrote.
+        kind: the dataclass whose fields they are; None where it is not known.
+        example: for those who wrote something else.
+    """
     path, separator, value = text.partition("=")
     keys = path.strip().split(".")
     if not separator or not all(keys):
-        raise RecipeError(f"--set: expected something like train.epochs=5; got {text!r}")
+        raise RecipeError(f"--set: expected something like {example}; got {text!r}")
     try:
         read = yaml.safe_load(value)
     except yaml.YAMLError:
         raise RecipeError(f"--set {path}: expected a YAML value; got {value!r}") from None
     holder: Any = said
-    kind: Any = Recipe
     for number, key in enumerate(keys):
         place = f"--set {'.'.join(keys[: number + 1])}"
         last = number == len(keys) - 1

@@ -10,6 +10,8 @@ from typing import Any, Literal, NewType
 from holdfast.attacks import ATTACKS
 from holdfast.attacks.schedule import STEP_SCHEDULES, StepSchedule
 from holdfast.augment import AUGMENTATIONS
+from holdfast.certify import CERTIFIERS
+from holdfast.certify.sampling import SAMPLINGS, Sampling
 from holdfast.checks import CHECKS, Check
 from holdfast.corruptions import Clean
 from holdfast.data import DATASETS, Source
@@ -18,7 +20,7 @@ from holdfast.models import MODELS, Architecture
 from holdfast.objectives import OBJECTIVES, Standard
 from holdfast.optim import OPTIMIZERS, SCHEDULES, SGD, Cosine, Optimizer, Schedule
 from holdfast.threat import THREATS
-from holdfast.types import Attack, Augmentation, Loss, Objective, Threat
+from holdfast.types import Attack, Augmentation, Certifier, Loss, Objective, Threat
 
 Seconds = NewType("Seconds", float)
 """A time span. Recipes and the command line may write `90s`, `10min` or `1.5h`."""
@@ -27,10 +29,12 @@ FAMILIES: dict[Any, Mapping[str, Any]] = {
     Attack: ATTACKS,
     Architecture: MODELS,
     Augmentation: AUGMENTATIONS,
+    Certifier: CERTIFIERS,
     Check: CHECKS,
     Loss: LOSSES,
     Objective: OBJECTIVES,
     Optimizer: OPTIMIZERS,
+    Sampling: SAMPLINGS,
     Schedule: SCHEDULES,
     Source: DATASETS,
     StepSchedule: STEP_SCHEDULES,

@@ -12,6 +12,7 @@ import polars as pl
 
 from holdfast.errors import LedgerError
 from holdfast.report.numbers import finite
+from holdfast.results import is_certificate
 
 SIGMA = "sigma"
 
@@ -43,16 +44,23 @@ class Check:
         name: readable and unique within a run.
         method: name of the method.
         params: all its fields.
+        certificate: whether it proves something, and changes no image.
     """
 
     name: str
     method: str
     params: Mapping[str, Any]
+    certificate: bool = False
 
     @property
     def clean(self) -> bool:
         """Whether the images are left as they are."""
         return self.method == "clean"
+
+    @property
+    def attack(self) -> bool:
+        """Whether it searches for a wrong answer."""
+        return "threat" in self.params or (self.method in AROUND and "attack" in self.params)
 
     @property
     def budget(self) -> Budget | None:
@@ -75,8 +83,10 @@ class Check:
 
 def checks_of(rows: pl.DataFrame) -> tuple[Check, ...]:
     """The checks of some rows: clean first, then by method and from weak to strong."""
-    names = rows.select("check", "method", "params").unique("check", maintain_order=True)
-    return tuple(sorted((Check(n, m, _parsed(n, p)) for n, m, p in names.iter_rows()), key=_order))
+    names = rows.group_by("check", maintain_order=True).agg(
+        pl.col("method", "params").first(), certificate=is_certificate().any()
+    )
+    return tuple(sorted((Check(n, m, _parsed(n, p), c) for n, m, p, c in names.iter_rows()), key=_order))
 
 
 def _order(check: Check) -> tuple[bool, str, str, float, str]:

@@ -44,9 +44,11 @@ def comparison(first: RunData, second: RunData) -> Comparison:
     order = {check.name: place for place, check in enumerate(first.main_checks)}
     shared = [name for name in order if name in {check.name for check in second.main_checks}]
     rows = pl.concat([run.main_rows.filter(pl.col("check").is_in(shared)) for run in (first, second)])
+    joint = [check.name for check in first.main_checks if check.name in shared and not check.certificate]
     rows = rows.select("run", "example", "correct", "check", open=unsettled())
-    if len(shared) > 1:
-        rows = pl.concat([rows, _jointly(rows, len(shared)).select(rows.columns)])
+    if len(joint) > 1:
+        together = _jointly(rows.filter(pl.col("check").is_in(joint)), len(joint))
+        rows = pl.concat([rows, together.select(rows.columns)])
     unknown = _unknown(rows)
     finished = rows.filter(~pl.col("check").is_in(list(unknown)))
     pairs = sorted(compared(finished, first.label, second.label), key=lambda pair: order.get(pair[0], len(order)))

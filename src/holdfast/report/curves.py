@@ -30,7 +30,8 @@ class Curve:
         low: lower ends of the intervals, empty without.
         high: upper ends.
         bounds: which values are only upper bounds, empty for none.
-        form: a line through the points, steps down at each of them, or the points alone.
+        form: a line through the points, the points alone, or steps: `steps` holds each value from its point on,
+            `until` up to its point and there too.
     """
 
     run: int
@@ -40,13 +41,28 @@ class Curve:
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
     bounds: tuple[bool, ...] = ()
-    form: Literal["line", "steps", "points"] = "line"
+    form: Literal["line", "steps", "until", "points"] = "line"
 
     @property
     def notes(self) -> tuple[str, ...]:
         """The intervals in words, for the labels that appear under the pointer."""
         ends = zip(self.low, self.high, self.bounds or (False,) * len(self.low), strict=True)
         return tuple(interval(low, high) + (" at most, unfinished" if bound else "") for low, high, bound in ends)
+
+
+@dataclass(frozen=True)
+class Band:
+    """The area between two curves of steps.
+
+    Args:
+        kind: what lies there.
+        above: its upper edge.
+        below: its lower edge, over the same positions from the first to the last.
+    """
+
+    kind: str
+    above: Curve
+    below: Curve
 
 
 @dataclass(frozen=True)
@@ -59,6 +75,7 @@ class Chart:
         curves: the lines.
         share: whether values are shares, written in percent.
         whole: whether shares are drawn from 0 to 100 %.
+        bands: areas behind the lines.
     """
 
     title: str
@@ -66,6 +83,7 @@ class Chart:
     curves: tuple[Curve, ...]
     share: bool
     whole: bool = True
+    bands: tuple[Band, ...] = ()
 
 
 def budget_charts(runs: Sequence[RunData]) -> tuple[Chart, ...]:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from holdfast.report.curves import Chart, Curve
 
 COLOURS = 6  # --series-0 ... in the style sheet
+BAND = "var(--quiet)"  # colour of areas that belong to no line
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x")
 # Names come in as values, never as part of the template, so that they cannot hold placeholders of their own.
 HOVER = "%{{fullData.name}}<br>%{{{}}} at %{{x}}<extra></extra>"
 FEW = 30  # points of a line that are marked
+SHAPES = {"steps": "hv", "until": "vh"}  # of lines that are not straight
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,7 @@ class Key:
         dash: number of the dash, or of the symbol.
         point: whether it is a symbol instead of a line.
         row: whether a new row of the legend begins here.
+        area: whether it is a band instead of a line.
     """
 
     label: str
@@ -33,6 +37,7 @@ class Key:
     dash: int
     point: bool = False
     row: bool = False
+    area: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,15 +60,22 @@ class Figure:
 def figure(chart: Chart, labels: Sequence[str], identifier: str) -> Figure:
     """Draw a chart: with several runs colour tells runs and dashes tell kinds, with one run both tell kinds.
 
-    Kinds that are points alone are told by their symbols in the same way.
+    Kinds that are points alone are told by their symbols in the same way. Intervals of steps are bands behind them.
     """
     kinds = _Kinds.of(chart)
     styles = [kinds.style(curve, several=len(labels) > 1) for curve in chart.curves]
+    areas = [_area(band.above, band.below, BAND, 0.16, plain(band.kind)) for band in chart.bands]
+    areas += [
+        _area(replace(curve, y=curve.high), replace(curve, y=curve.low), f"var(--series-{colour})", 0.18)
+        for curve, (colour, _) in zip(chart.curves, styles, strict=True)
+        if curve.low and curve.form in SHAPES
+    ]
     traces = [
         _trace(curve, _name(curve, labels, kinds), colour, dash, chart.share)
         for curve, (colour, dash) in zip(chart.curves, styles, strict=True)
     ]
-    return Figure(identifier, chart.title, _keys(chart, labels, kinds), {"data": traces, "layout": _layout(chart)})
+    spec = {"data": [*areas, *traces], "layout": _layout(chart)}
+    return Figure(identifier, chart.title, _keys(chart, labels, kinds), spec)
 
 
 def plain(text: str) -> str:
@@ -111,11 +123,12 @@ def _keys(chart: Chart, labels: Sequence[str], kinds: _Kinds) -> tuple[Key, ...]
         Key(kind, None if several else (first + i) % COLOURS, i % len(SYMBOLS), point=True, row=i == 0 and bool(lines))
         for i, kind in enumerate(kinds.points)
     ]
+    bands = [Key(band.kind, None, 0, area=True) for band in chart.bands]
     if not several:
-        return (*lines, *points)
+        return (*lines, *points, *bands)
     present = {curve.run for curve in chart.curves}
     runs = [Key(label, i % COLOURS, 0) for i, label in enumerate(labels) if i in present]
-    return (*runs, *(lines if len(kinds) > 1 else ()), *points)
+    return (*runs, *(lines if len(kinds) > 1 else ()), *points, *bands)
 
 
 def _trace(curve: Curve, name: str, colour: int, dash: int, share: bool) -> dict[str, Any]:
@@ -126,13 +139,14 @@ def _trace(curve: Curve, name: str, colour: int, dash: int, share: bool) -> dict
         "name": plain(name),
         "x": curve.x,
         "y": curve.y,
-        "line": {"color": ink, "dash": DASHES[dash], "width": 2, "shape": "hv" if curve.form == "steps" else "linear"},
+        "line": {"color": ink, "dash": DASHES[dash], "width": 2, "shape": SHAPES.get(curve.form, "linear")},
         "marker": {"color": ink, "symbol": _symbols(curve, dash), "size": 9 if curve.form == "points" else 7},
         "hovertemplate": HOVER.format("y:.1%" if share else "y:.4g"),
     }
     if curve.low:
         trace["text"] = curve.notes
         trace["hovertemplate"] = HOVER.format("y:.1%").replace(" at", " %{text} at")
+    if curve.low and curve.form not in SHAPES:
         trace["error_y"] = {
             "type": "data",
             "symmetric": False,
@@ -143,6 +157,32 @@ def _trace(curve: Curve, name: str, colour: int, dash: int, share: bool) -> dict
             "width": 3,
         }
     return trace
+
+
+def _area(above: Curve, below: Curve, colour: str, opacity: float, name: str = "") -> dict[str, Any]:
+    """A band between two curves as one closed line, which needs no other trace to be drawn right."""
+    edge = [*_corners(above), *reversed(_corners(below))]
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": name,
+        "x": [x for x, _ in edge],
+        "y": [y for _, y in edge],
+        "line": {"width": 0},
+        "fill": "toself",
+        "fillcolor": colour,
+        "opacity": opacity,
+        "hoverinfo": "skip",
+    }
+
+
+def _corners(curve: Curve) -> list[tuple[float, float]]:
+    """The points of a curve of steps with the corners between them."""
+    points = list(zip(curve.x, curve.y, strict=True))
+    corners = points[:1]
+    for (x, y), (then, there) in itertools.pairwise(points):
+        corners += [(then, y) if curve.form == "steps" else (x, there), (then, there)]
+    return corners
 
 
 def _mode(curve: Curve) -> str:

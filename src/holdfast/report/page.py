@@ -12,13 +12,14 @@ import polars as pl
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from holdfast.report import gallery
+from holdfast.report import brackets, certified, gallery
 from holdfast.report.classes import class_table, panels
 from holdfast.report.compare import comparison, comparison_table
 from holdfast.report.composed import yield_tables
 from holdfast.report.curves import Chart, budget_charts, training_charts
 from holdfast.report.distances import curve_tables, distance_charts, distances_of, quartile_table
 from holdfast.report.figures import Figure, figure
+from holdfast.report.maps import grid_maps, sra_maps
 from holdfast.report.numbers import decimal
 from holdfast.report.provenance import doubts, facts_table
 from holdfast.report.runs import RunData
@@ -62,7 +63,11 @@ def render(runs: Sequence[RunData], *, title: str | None = None) -> str:
     curves = distance_charts(runs, nearest)
     distances = _figures(curves, labels, "distance")
     training = _figures(training_charts(runs), labels, "training")
-    figures = (*robustness, *distances, *training)
+    proofs = certified.proofs_of(runs)
+    between = brackets.brackets_of(runs, proofs)
+    proved = _figures(certified.certified_charts(runs, proofs), labels, "certified")
+    drawn = [figure(brackets.bracket_chart(one), [""], f"bracket-{number}") for number, one in enumerate(between)]
+    figures = (*robustness, *distances, *proved, *drawn, *training)
     scripts = [*([_plotly()] if figures else []), _file("report.js")]
     return (
         _environment()
@@ -82,6 +87,16 @@ def render(runs: Sequence[RunData], *, title: str | None = None) -> str:
             distances=distances,
             curve_tables=curve_tables(runs, nearest),
             quartiles=quartile_table(runs, nearest),
+            refuted=brackets.refuted(runs),
+            certificates=certified.certificate_table(runs, proofs),
+            certified=proved,
+            brackets=drawn,
+            bracket_tables=[brackets.bracket_table(one) for one in between],
+            certified_tables=certified.certified_tables(runs, proofs),
+            untried=brackets.untried(runs, proofs, between),
+            some_smoothed=any(one.smoothed for one in proofs),
+            grids=grid_maps(runs),
+            smoothed_maps=sra_maps(runs),
             training=training,
             specs={each.identifier: each.spec for each in figures},
             epochs=[epochs(run) for run in runs if run.epochs],

@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from holdfast.analysis.store import Answer, read_answers
 from holdfast.errors import LedgerError
 from holdfast.report.checks import Check, checks_of
 from holdfast.report.gallery import Gallery, read_galleries
@@ -33,6 +34,7 @@ class RunData:
         epochs: lines of `metrics.jsonl`, empty when there is none.
         galleries: images before and after, empty when there are none.
         verdicts: on whether the numbers can be trusted, as stored; empty when nobody asked.
+        answers: of analyses, as stored; empty when nobody asked.
     """
 
     label: str
@@ -42,6 +44,7 @@ class RunData:
     epochs: tuple[Mapping[str, Any], ...]
     galleries: tuple[Gallery, ...]
     verdicts: tuple[Stored, ...] = ()
+    answers: tuple[Answer, ...] = ()
 
     @cached_property
     def weights(self) -> tuple[str, ...]:
@@ -96,6 +99,7 @@ def read_run(path: Path) -> RunData:
             epochs=_epochs(path / "metrics.jsonl"),
             galleries=read_galleries(path / "gallery"),
             verdicts=tuple(read_verdicts(path)),
+            answers=tuple(read_answers(path)),
         ),
         name,
     )

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from holdfast.report.numbers import count, listed, several
+from holdfast.analysis.certified import OF_THE_NETWORK, average_certified_radius
+from holdfast.report.curves import NORMS
+from holdfast.report.numbers import count, listed, several, short
 from holdfast.report.runs import RunData
 from holdfast.report.shares import Share, share_of
 from holdfast.report.unfinished import absent
@@ -40,10 +42,9 @@ def verdict(run: RunData) -> Verdict:
     row = next(worst_case(run.main_rows).iter_rows(named=True), None)
     worst = None if row is None else share_of(row, absent=absent(run, weights))
     seen = "" if row is None else _seen(row["examples"], run.main_rows["example"].n_unique())
-    changed = {check.name: found[check.name] for check in run.main_checks if not check.clean}
-    return Verdict(
-        run.label, _lead(clean, worst, seen), _details(run, clean, changed), _figures(clean, worst if changed else None)
-    )
+    changed = {check.name: found[check.name] for check in run.main_checks if not check.clean and not check.certificate}
+    details = (*_details(run, clean, changed), *_certified(run))
+    return Verdict(run.label, _lead(clean, worst, seen), details, _figures(clean, worst if changed else None))
 
 
 def _lead(clean: Share | None, worst: Share | None, seen: str) -> str:
@@ -62,7 +63,11 @@ def _seen(examples: int, total: int) -> str:
 def _details(run: RunData, clean: Share | None, changed: Mapping[str, Share]) -> tuple[str, ...]:
     about = f"{run.weights[0]} weights, {several(len(run.main_checks), 'check')}"
     if not changed:
-        return ("Only clean images were checked: nothing is known about robustness.", f"Numbers: {about}.")
+        certified = any(check.certificate for check in run.main_checks)
+        known = (
+            "what is known about robustness is the certificates" if certified else "nothing is known about robustness"
+        )
+        return (f"Only clean images were checked: {known}.", f"Numbers: {about}.")
     lines, checks = [], f"{len(changed)} checks"
     if clean:
         held = [name for name, share in changed.items() if not share.bound and share.value >= clean.value - NEAR]
@@ -75,6 +80,16 @@ def _details(run: RunData, clean: Share | None, changed: Mapping[str, Share]) ->
     so_far = " so far" if waiting else ""
     lines.append(f"Hardest{so_far}: {hardest}, {changed[hardest].text}. Numbers: {about}.")
     return tuple(lines)
+
+
+def _certified(run: RunData) -> tuple[str, ...]:
+    """One sentence on each certificate."""
+    rows = average_certified_radius(run.main_rows).iter_rows(named=True)
+    return tuple(
+        f"Certified by {row['check']}: average radius {short(row['average'])} in {NORMS.get(row['norm'], row['norm'])}"
+        f"{'' if row['method'] in OF_THE_NETWORK else ', of the smoothed network'}."
+        for row in rows
+    )
 
 
 def _where(names: Sequence[str], checks: str) -> str:

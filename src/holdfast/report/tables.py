@@ -86,7 +86,7 @@ def headline(runs: Sequence[RunData]) -> Table:
     for check in all_checks(runs):
         here = [found.get((*place, check.name)) for place in places]
         cells = [
-            Cell(NOT_RUN) if row is None else share_cell(share_of(row), part(row, missing[place].get(check.name, 0)))
+            Cell(NOT_RUN) if row is None else share_cell(share_of(row), _remark(row, missing[place].get(check.name, 0)))
             for place, row in zip(places, here, strict=True)
         ]
         rows.append((check.name, [Cell(counts([row["examples"] for row in here if row])), *cells]))
@@ -100,6 +100,11 @@ def headline(runs: Sequence[RunData]) -> Table:
         groups=(("", 1), *((run.label, len(run.weights)) for run in runs)),
         total=bool(worst),
     )
+
+
+def _remark(row: Mapping[str, Any], missing: int) -> str:
+    abstained = f"{several(row['abstained'], 'example')} without an answer" if row["abstained"] else ""
+    return ", ".join(filter(None, (abstained, part(row, missing))))
 
 
 def part(row: Mapping[str, Any], missing: int) -> str:

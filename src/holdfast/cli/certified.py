@@ -1,0 +1,130 @@
+"""What one certifier proved of one network, for people and for machines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import LedgerError
+
+if TYPE_CHECKING:
+    from holdfast.report.unfinished import Gap
+
+CLEAN = "clean"
+
+
+@dataclass(frozen=True)
+class Certified:
+    """What a certifier proved of a network.
+
+    Args:
+        run: directory of the run.
+        weights: which of its weights.
+        certificate: as the ledger names it.
+        smoothed: whether it speaks of the network averaged over noise.
+        clean: accuracy of the network itself with its interval; None if it has not run.
+        summary: the row of `average_certified_radius`.
+        curve: radius and certified accuracy with its interval, in order.
+        refuted: what other checks of the run refute.
+        left: what was not run.
+    """
+
+    run: Path
+    weights: str
+    certificate: str
+    smoothed: bool
+    clean: dict[str, float] | None
+    summary: dict[str, Any]
+    curve: Sequence[dict[str, float]]
+    refuted: Sequence[dict[str, Any]]
+    left: Sequence[Gap]
+
+    @classmethod
+    def of(cls, run: Path, weights: str, certificate: str, radii: Sequence[float] | None) -> Certified:
+        """Read it from the ledger of a run; without radii, round ones are shown."""
+        import polars as pl
+
+        from holdfast.analysis import certified as analysis
+        from holdfast.report import read_run
+        from holdfast.report.unfinished import gaps
+        from holdfast.results import accuracies
+
+        data = read_run(run)
+        rows = data.rows.filter(pl.col("weights") == weights)
+        mine = rows.filter(pl.col("check") == certificate)
+        if mine.is_empty():
+            raise LedgerError(f"{run}: nothing was certified within the budget; allow more time")
+        (summary,) = analysis.average_certified_radius(mine).to_dicts()
+        shown = analysis.round_radii(summary["largest"]) if radii is None else radii
+        curve = analysis.certified_accuracy(mine, shown).sort("at")
+        clean = accuracies(rows.filter(pl.col("check") == CLEAN)).select("accuracy", "low", "high").to_dicts()
+        refuted = analysis.contradictions(rows).filter(pl.col("check") == certificate)
+        return cls(
+            run=run,
+            weights=weights,
+            certificate=certificate,
+            smoothed=summary["method"] not in analysis.OF_THE_NETWORK,
+            clean=clean[0] if clean else None,
+            summary=summary,
+            curve=curve.select(pl.col("at").alias("radius"), "accuracy", "low", "high").to_dicts(),
+            refuted=refuted.drop("run", "weights", "check").to_dicts(),
+            left=[gap for gap in gaps(data) if gap.weights == weights and gap.check in (CLEAN, certificate)],
+        )
+
+    def record(self) -> dict[str, Any]:
+        """For machines."""
+        said = self.summary
+        return {
+            "run": str(self.run),
+            "weights": self.weights,
+            "certificate": self.certificate,
+            "norm": said["norm"],
+            "smoothed": self.smoothed,
+            "examples": said["examples"],
+            "network": self.clean,
+            "certified": self._accuracy(),
+            "abstained": said["abstained"],
+            "average_radius": {"mean": said["average"], "low": said["low"], "high": said["high"]},
+            "largest_radius": said["largest"],
+            "curve": list(self.curve),
+            "samples": said["queries"],
+            "seconds": said["seconds"],
+            "refuted": list(self.refuted),
+            "not_run": [{"what": gap.what, "examples": gap.examples} for gap in self.left],
+        }
+
+    def _accuracy(self) -> dict[str, float]:
+        from holdfast.statistics import wilson
+
+        correct, examples = self.summary["correct"], self.summary["examples"]
+        ends = wilson(correct, examples)
+        return {"accuracy": correct / examples, "low": ends.low, "high": ends.high}
+
+    def show(self) -> None:
+        """For people."""
+        from holdfast.cli.screen import table
+        from holdfast.cli.work import say
+
+        said = self.summary
+        who = "smoothed network" if self.smoothed else "network, certified"
+        rows = [["network", *_words(self.clean)]] if self.clean else []
+        rows.append([who, *_words(self._accuracy())])
+        title = f"{self.run} ({self.weights}), {said['examples']} images: {self.certificate}"
+        table(["accuracy on clean images", "", "95 % interval"], rows, title=title)
+        curve = [[f"{point['radius']:g}", *_words(point)] for point in self.curve]
+        table([f"{said['norm']} radius at least", "certified", "95 % interval"], curve)
+        ends = "" if said["low"] is None else f" [{said['low']:.4g}, {said['high']:.4g}]"
+        say(f"average certified radius {said['average']:.4g}{ends} in {said['norm']}, largest {said['largest']:.4g}")
+        say(f"{said['abstained']} images abstained")
+        what = "samples" if self.smoothed else "forward passes"
+        say(f"{said['queries']:.1f} {what} per image, {said['seconds']:.1f} s")
+        for gap in self.left:
+            say(f"not run: {gap.what} on {gap.examples} images")
+
+
+def _words(share: dict[str, float]) -> list[str]:
+    from holdfast.cli.screen import interval, percent
+
+    return [percent(share["accuracy"]), interval(share["low"], share["high"])]

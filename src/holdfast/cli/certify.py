@@ -1,0 +1,146 @@
+"""`holdfast certify`: what provably holds of one network, and how far."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holdfast.cli.attack import alone, described, label_of
+from holdfast.cli.evaluate import (
+    Asked,
+    BatchSize,
+    Budget,
+    Data,
+    Grey,
+    Model,
+    Name,
+    Numbers,
+    Seed,
+    Size,
+    Subset,
+    Trust,
+    Weights,
+    prepared,
+)
+from holdfast.cli.options import OUT, Json, Out, Root
+from holdfast.cli.screen import interrupt_on_kill, resumable
+from holdfast.errors import RecipeError
+
+if TYPE_CHECKING:
+    from holdfast.runs import Run
+    from holdfast.types import Certifier
+
+Fields = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="FIELD=VALUE", help="Any field of the certifier, such as alpha=0.01."),
+]
+
+
+def command(
+    method: Annotated[str, typer.Option("--method", help="A name of `holdfast list certifiers`.")],
+    run: Annotated[
+        Path | None, typer.Argument(metavar="[RUN|CHECKPOINT]", help="Run directory or weights by holdfast.")
+    ] = None,
+    sigma: Annotated[str | None, typer.Option("--sigma", help="Field of the certifier: strength of the noise.")] = None,
+    n: Annotated[int | None, typer.Option("--n", help="Field of the certifier: noisy copies, at most.")] = None,
+    alpha: Annotated[str | None, typer.Option("--alpha", help="Field: probability of a wrong certificate.")] = None,
+    norm: Annotated[str | None, typer.Option("--norm", help="Field of the certifier: l1, l2 or linf.")] = None,
+    sampling: Annotated[
+        str | None, typer.Option("--sampling", help="Field: when to stop; a name of `holdfast list samplings`.")
+    ] = None,
+    radii: Annotated[
+        str | None, typer.Option("--radii", help="Show the curve at these, such as 0,0.25,0.5; else round values.")
+    ] = None,
+    set_: Fields = None,
+    model: Model = None, weights: Weights = None, data: Data = None, mean: Numbers = None, std: Numbers = None,
+    size: Size = None, grey: Grey = False, subset: Subset = None, name: Name = None, seed: Seed = None,
+    batch_size: BatchSize = None, budget: Budget = None, trust: Trust = False, out: Out = OUT,
+    data_root: Root = None, as_json: Json = False,
+) -> None:  # fmt: skip
+    """Certify a network, and say how many images hold how far; repeat the command to resume."""
+    from holdfast.cli import work
+    from holdfast.cli.certified import Certified
+    from holdfast.corruptions import Clean
+    from holdfast.report import write_report
+
+    interrupt_on_kill()
+    asked = Asked(
+        run=run, model=model, weights=weights, data=data, checks=None, mean=mean, std=std, size=size, grey=grey,
+        subset=subset, name=name, seed=seed, batch_size=batch_size, order=None, budget=budget, trust=trust, out=out,
+        root=data_root, quiet=as_json, verb="certify",
+    )  # fmt: skip
+    shown = _radii(radii)
+    given = {"sigma": sigma, "n": n, "alpha": alpha, "norm": norm, "sampling": _sampling(method, sampling, shown)}
+    certifier = wanted(method, {key: value for key, value in given.items() if value is not None}, set_ or ())
+    with resumable():
+        ready = alone(prepared(asked), [Clean(), certifier], budget)
+        work.evaluate(
+            ready.run, ready.subjects[0], ready.splits, ready.checks, ready.how, ready.seed, quiet=as_json
+        )  # fmt: skip
+        report = write_report([ready.run.path], ready.run.path / "report.html")
+    outcome = Certified.of(ready.run.path, ready.subjects[0].weights, label_of(certifier), shown)
+    if as_json:
+        typer.echo(json.dumps({**outcome.record(), "report": str(report)}))
+    else:
+        outcome.show()
+        work.say(f"report: {report}")
+    refute([ready.run])
+
+
+def wanted(method: str, given: dict[str, Any], more: Sequence[str]) -> Certifier:
+    """The certifier that the options describe."""
+    from holdfast.types import Certifier
+
+    certifier: Certifier = described(Certifier, "--method", method, given, more, example="alpha=0.01")
+    return certifier
+
+
+def _radii(text: str | None) -> tuple[float, ...] | None:
+    """The radii that the user wants to see, in order."""
+    from holdfast.recipe import parse
+
+    if text is None:
+        return None
+    found: tuple[float, ...] = parse(tuple[float, ...], text.split(","), where=lambda path: "--radii")
+    if not all(0 <= radius < float("inf") for radius in found):
+        raise RecipeError(f"--radii: expected numbers from 0 on, such as 0,0.25,0.5; got {text!r}")
+    return tuple(sorted(set(found)))
+
+
+def _sampling(method: str, sampling: str | None, radii: Sequence[float] | None) -> Any:
+    """A way of sampling as a recipe says it; one that decides about radii is told those that are shown."""
+    import dataclasses
+    import typing
+
+    from holdfast.recipe.schema import FAMILIES
+    from holdfast.types import Certifier
+
+    kind = FAMILIES[Certifier].get(method)
+    family = FAMILIES.get(typing.get_type_hints(kind).get("sampling"), {}) if kind is not None else {}
+    entry = family.get(sampling or "")
+    asks = entry is not None and "radii" in {field.name for field in dataclasses.fields(entry)}
+    if asks and radii is None:
+        raise RecipeError(f"--sampling {sampling}: expected --radii, which it decides about, such as 0,0.25,0.5")
+    return {sampling: {"radii": list(radii or ())}} if asks else sampling
+
+
+def refute(runs: Sequence[Run]) -> None:
+    """Say on stderr which certificates of runs another check refutes, and end with 1 if there are any."""
+    import polars as pl
+
+    from holdfast.analysis.certified import contradictions
+    from holdfast.cli.work import rows_of
+
+    found = contradictions(pl.concat(rows_of(runs)))
+    for (run, weights, check), pairs in found.group_by("run", "weights", "check", maintain_order=True):
+        worst, examples = pairs.row(0, named=True), pairs["example"].n_unique()
+        claim = f"radius {worst['radius']:.4g} of example {worst['example']}"
+        fact = f"'{worst['found_by']}' has another answer at {worst['distance']:.4g}"
+        line = f"{run} ({weights}): '{check}' is refuted on {examples} examples: {claim}, but {fact}"
+        typer.echo(f"holdfast: error: {line}", err=True)
+    if len(found):
+        raise typer.Exit(1)

@@ -1,0 +1,179 @@
+"""Certificates: how many examples hold how far."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from holdfast.analysis.certified import (
+    OF_THE_NETWORK,
+    average_certified_radius,
+    certified_area,
+    round_radii,
+    round_step,
+)
+from holdfast.report.checks import Check, checks_of
+from holdfast.report.curves import NORMS, Chart, Curve
+from holdfast.report.numbers import MISSING, count, decimal, short
+from holdfast.report.runs import RunData
+from holdfast.report.shares import Share
+from holdfast.report.tables import Cell, Table, share_cell
+from holdfast.statistics import wilson
+
+LIMIT = 1000  # steps of a curve at most; where there are more radii, it is exact at so many of equal distance
+TRAPEZOIDS = 100  # of the smallest area, about
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What one certifier proved of one set of weights.
+
+    Args:
+        place: of its run in the report.
+        weights: the weights.
+        check: the check.
+        norm: that radii are in.
+        summary: its row of `average_certified_radius`.
+        radii: of the examples that are right, in order.
+        examples: how many there are, right or not.
+    """
+
+    place: int
+    weights: str
+    check: Check
+    norm: str
+    summary: dict[str, Any]
+    radii: NDArray[np.float64]
+    examples: int
+
+    @property
+    def smoothed(self) -> bool:
+        """Whether it speaks of the network averaged over noise."""
+        return self.check.method not in OF_THE_NETWORK
+
+    def standing(self, radius: float) -> int:
+        """Examples that are right and certified at this radius."""
+        return len(self.radii) - int(np.searchsorted(self.radii, radius, side="left"))
+
+    def share(self, radius: float) -> Share:
+        """The certified accuracy at this radius."""
+        return counted_share(self.standing(radius), self.examples)
+
+
+def proofs_of(runs: Sequence[RunData]) -> tuple[Proof, ...]:
+    """The certificates of all runs and weights, in the order of the runs, their weights and the checks."""
+    return tuple(
+        proof(place, weights, check, rows.filter(pl.col("check") == check.name))
+        for place, run in enumerate(runs)
+        for weights in run.weights
+        for rows in [run.rows.filter(pl.col("weights") == weights)]
+        for check in checks_of(rows)
+        if check.certificate
+    )
+
+
+def proof(place: int, weights: str, check: Check, rows: pl.DataFrame) -> Proof:
+    """What rows of one certifier say."""
+    (summary,) = average_certified_radius(rows).to_dicts()
+    radii = rows.filter("correct")["radius"].sort().to_numpy()
+    return Proof(place, weights, check, summary["norm"], summary, radii, len(rows))
+
+
+def certified_charts(runs: Sequence[RunData], found: Sequence[Proof]) -> tuple[Chart, ...]:
+    """Certified accuracy of all runs' main weights, for each norm: of networks, and of smoothed networks."""
+    main = [one for one in found if one.weights == runs[one.place].weights[0]]
+    charts = []
+    for norm in _norms(main):
+        for smoothed in (False, True):
+            chosen = [one for one in main if (one.norm, one.smoothed) == (norm, smoothed)]
+            if chosen:
+                far = max((float(one.radii[-1]) for one in chosen if len(one.radii)), default=0.0)
+                curves = tuple(certified_curve(one, one.place, one.check.name, far) for one in chosen)
+                whose = "smoothed network" if smoothed else "network"
+                axis = f"radius in {NORMS.get(norm, norm)}"
+                charts.append(Chart(f"Certified accuracy of the {whose}, {NORMS.get(norm, norm)}", axis, curves, True))
+    return tuple(charts)
+
+
+def certified_curve(one: Proof, place: int, kind: str, far: float) -> Curve:
+    """Steps that hold up to each radius, and 0 beyond the largest."""
+    at = np.unique(np.concatenate([[0.0], one.radii]))
+    if len(at) > LIMIT:
+        at = np.linspace(0.0, float(one.radii[-1]), LIMIT)
+    shares = [*(one.share(float(radius)) for radius in at), counted_share(0, one.examples)]
+    y, low, high = (tuple(getattr(share, key) for share in shares) for key in ("value", "low", "high"))
+    return Curve(place, kind, (*at.tolist(), far), y, low, high, form="until")
+
+
+def certificate_table(runs: Sequence[RunData], found: Sequence[Proof]) -> Table:
+    """One line for each certificate: accuracy, abstentions, average radius, area and cost."""
+    steps = {norm: _step(found, norm) for norm in _norms(found)}
+    rows = []
+    for one in found:
+        said = one.summary
+        mine = runs[one.place].rows.filter((pl.col("weights") == one.weights) & (pl.col("check") == one.check.name))
+        area = certified_area(mine, steps[one.norm])["area"].item()
+        interval = MISSING if said["low"] is None else f"[{short(said['low'])}, {short(said['high'])}]"
+        cells = [
+            Cell(count(one.examples)),
+            share_cell(one.share(0.0)),
+            Cell(count(said["abstained"])),
+            Cell(f"{short(said['average'])} in {NORMS.get(one.norm, one.norm)}", interval),
+            Cell(short(area), f"step {short(steps[one.norm])}"),
+            Cell(decimal(said["queries"])),
+        ]
+        rows.append((_heading(runs, one), cells))
+    return Table(
+        "What was certified. Wrong and missing answers have the radius 0; brackets are 95 % intervals.",
+        "Certificate",
+        (
+            "Examples",
+            "Right",
+            "Without an answer",
+            "Average radius",
+            "Area under the curve",
+            "Samples per image",
+        ),
+        rows,
+    )
+
+
+def certified_tables(runs: Sequence[RunData], found: Sequence[Proof]) -> tuple[Table, ...]:
+    """For each norm, the certified accuracy at round radii."""
+    tables = []
+    for norm in _norms(found):
+        chosen = [one for one in found if one.norm == norm]
+        radii = round_radii(max(one.summary["largest"] for one in chosen))
+        rows = [(_heading(runs, one), [share_cell(one.share(radius)) for radius in radii]) for one in chosen]
+        where = f"within a radius in {NORMS.get(norm, norm)}"
+        caption = f"Certified accuracy: share of the examples that are right and hold {where}."
+        tables.append(Table(caption, "Certificate", [f"r = {short(radius)}" for radius in radii], rows))
+    return tuple(tables)
+
+
+def counted_share(number: int, examples: int) -> Share:
+    """So many of the examples, with Wilson's interval."""
+    ends = wilson(number, examples)
+    return Share(number / examples, ends.low, ends.high)
+
+
+def _step(found: Sequence[Proof], norm: str) -> float:
+    """One width of trapezoids for all certificates in a norm, so that their areas compare; narrow for each of them."""
+    largest = [one.summary["largest"] for one in found if one.norm == norm and one.summary["largest"] > 0]
+    return round_step(min(largest, default=1.0), TRAPEZOIDS)
+
+
+def _heading(runs: Sequence[RunData], one: Proof) -> str:
+    run = runs[one.place]
+    weights = f", {one.weights} weights" if len(run.weights) > 1 else ""
+    return f"{run.label}{weights}: {one.check.name}"
+
+
+def _norms(found: Sequence[Proof]) -> list[str]:
+    order = list(NORMS)
+    return sorted({one.norm for one in found}, key=lambda n: (order.index(n) if n in order else len(order), n))

@@ -1,0 +1,120 @@
+"""Heat maps: quantities of runs over the two settings they differ in, and smoothed robustness over region and noise."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from holdfast.analysis.selection import CLEAN, WORST, Measured, measured
+from holdfast.analysis.store import Answer
+from holdfast.report.curves import NORMS
+from holdfast.report.numbers import decimal, percent, short
+from holdfast.report.runs import RunData
+from holdfast.report.tables import Cell, Table
+
+Place = tuple[float, float]
+
+IGNORED = ("name", "seed", "checks", "evaluate")
+"""Fields of a recipe that do not make it another point of a grid."""
+
+
+def grid_maps(runs: Sequence[RunData]) -> list[Table]:
+    """For runs whose recipes differ in two numbers and nothing else: each quantity over the two, means over seeds."""
+    groups: dict[str, list[tuple[dict[str, float], Measured]]] = {}
+    for run in runs:
+        numbers, others = _flat(_recipe(run))
+        found = measured(run.main_rows)
+        if numbers and found:
+            groups.setdefault(json.dumps([sorted(numbers), others], sort_keys=True), []).append((numbers, found[0]))
+    return [table for members in groups.values() for table in _grid(members)]
+
+
+def _grid(members: Sequence[tuple[Mapping[str, float], Measured]]) -> list[Table]:
+    fields = [name for name in members[0][0] if len({numbers[name] for numbers, _ in members}) > 1]
+    if len(fields) != 2:
+        return []
+    down, across = fields
+    method = ".".join(down.split(".")[:-1])
+    title = method.removeprefix("train.") if method == ".".join(across.split(".")[:-1]) else "runs"
+    tables = []
+    for name in dict.fromkeys(itertools.chain.from_iterable(one.values for _, one in members)):
+        places: dict[Place, list[float]] = {}
+        for numbers, one in members:
+            if name in one.values:
+                places.setdefault((numbers[down], numbers[across]), []).append(one.values[name])
+        values = {place: statistics.fmean(found) for place, found in places.items()}
+        seeds = max(len(found) for found in places.values())
+        over = f", means over {seeds} seeds" if seeds > 1 else ""
+        caption = f"{title}: {name}{over}"
+        tables.append(heat_map(caption, _last(down), _last(across), values, share=name in (CLEAN, WORST)))
+    return tables
+
+
+def heat_map(caption: str, down: str, across: str, values: Mapping[Place, float], *, share: bool) -> Table:
+    """Values over two numbers, coloured from the lowest to the highest; places without a value stay empty."""
+    rows, columns = (sorted({place[side] for place in values}) for side in (0, 1))
+    low, high = min(values.values()), max(values.values())
+
+    def cell(place: Place) -> Cell:
+        if place not in values:
+            return Cell("")
+        value = values[place]
+        text = percent(value) if share else decimal(value, 3)
+        return Cell(text, heat=(value - low) / (high - low) if high > low else 0.0, good=True)
+
+    return Table(
+        caption=caption,
+        corner=f"{down} \\ {across}",
+        columns=[short(column) for column in columns],
+        rows=[(short(row), [cell((row, column)) for column in columns]) for row in rows],
+    )
+
+
+def sra_maps(runs: Sequence[RunData]) -> list[Table]:
+    """Share of the examples that are smoothed robust, over the size of the region and the strength of the noise."""
+    return [_sra(run, answer) for run in runs for answer in run.answers if answer.kind == "sra"]
+
+
+def _sra(run: RunData, answer: Answer) -> Table:
+    settings, cells = answer.settings, answer.result["cells"]
+    safe = {(float(cell["eps"]), float(cell["sigma"])): float(cell["safe"]) for cell in cells}
+    norm = NORMS.get(settings["norm"], settings["norm"])
+    caption = f"{run.label} ({answer.weights}), {settings['loss']} loss, {settings['examples']} images"
+    return heat_map(caption, f"region ({norm})", "noise (sigma)", safe, share=True)
+
+
+def _flat(recipe: Mapping[str, Any], path: str = "") -> tuple[dict[str, float], dict[str, Any]]:
+    """The numbers of a recipe by their path, and everything else."""
+    numbers: dict[str, float] = {}
+    others: dict[str, Any] = {}
+    for key, value in recipe.items():
+        here = f"{path}{key}"
+        if here in IGNORED:
+            continue
+        if isinstance(value, dict):
+            inside, rest = _flat(value, f"{here}.")
+            numbers |= inside
+            others |= rest if value else {here: {}}
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            numbers[here] = float(value)
+        else:
+            others[here] = value
+    return numbers, others
+
+
+def _recipe(run: RunData) -> Mapping[str, Any]:
+    """The recipe of a run; empty where there is none to read."""
+    try:
+        read = yaml.safe_load(run.recipe or "")
+    except yaml.YAMLError:
+        return {}
+    return read if isinstance(read, dict) else {}
+
+
+def _last(path: str) -> str:
+    return path.rpartition(".")[2]

@@ -1,0 +1,139 @@
+"""The statistical certificate of Lipschitz networks: coverage, its two limits, and attacks on what it certifies."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from holdfast.attacks import APGD, FAB, PGD
+from holdfast.certify import Margin, SmoothedMargin, estimate_margin, mean_logits
+from holdfast.certify.smoothed_margin import certified_radius
+from holdfast.lipschitz import propagate, smoothed_margin_integral
+from holdfast.losses import margin
+from holdfast.rng import Streams
+from holdfast.threat import L1, L2, Linf
+from holdfast.types import ABSTAIN
+from tests.certify.attacked import Averaged, inside
+from tests.zoo import digits, digits_lipschitz, generator, half_space, half_space_distance, images
+
+KINDS = {"l1": L1, "l2": L2, "linf": Linf}
+
+
+@pytest.mark.parametrize("sigma", [0.05, 1.0])
+def test_coverage_over_ten_thousand_cases(sigma):
+    # On a half-space the smoothed margin is the margin and the radius is known. The bound is for any Lipschitz network;
+    # here, where the margin is Gaussian with the largest variance allowed, it fails in 0.7 % of the cases.
+    count, alpha = 10_000, 0.05
+    model, x = half_space(3), images(count, (3,))
+    exact = half_space_distance(model, x, "l2")
+    certificate = SmoothedMargin(sigma=sigma, n=8, n0=20, alpha=alpha)(model, x, rng=Streams(1, "", count))
+    with torch.no_grad():
+        right = certificate.prediction == (model.signed(x) > 0)
+    claims = certificate.prediction != ABSTAIN
+    wrong = claims & ~(right & (certificate.radius <= exact * (1 + 1e-9)))
+    assert float(wrong.double().mean()) <= alpha
+    assert int(wrong.sum()) > 0  # it does claim something
+    expected = 1 - 0.5 * (1 + math.erf(math.sqrt(math.log(1 / alpha))))
+    surely = exact > 6 * sigma / math.sqrt(8)  # where it neither abstains nor takes the other class
+    if sigma < 0.1:
+        assert float(wrong[surely].double().mean()) == pytest.approx(expected, abs=0.003)
+
+
+def test_coverage_where_the_margin_is_far_from_gaussian():
+    # A network that is 1-Lipschitz: |x| - 1/2 in one dimension of noise, whose mean is known by quadrature.
+    t = torch.linspace(-12, 12, 200_001, dtype=torch.float64)
+    density = torch.exp(-0.5 * t**2) / math.sqrt(2 * math.pi)
+    sigma, n, alpha, cases = 0.6, 12, 0.05, 10_000
+    mean = float(torch.trapezoid((sigma * t).abs() * density, t)) - 0.7
+    draws = (sigma * torch.randn(cases, n, generator=generator(), dtype=torch.float64)).abs() - 0.7
+    left = certified_radius(draws.mean(1), sigma, n, alpha)
+    assert float((left <= -mean).double().mean()) >= 1 - alpha
+
+
+def test_the_price_of_sampling_is_known_and_vanishes_with_the_noise():
+    model, (x, _) = digits_lipschitz("maxmin"), digits()
+    x = x[:100]
+    quiet, exact = SmoothedMargin(sigma=1e-6, n=50)(model, x), Margin()(model, x)
+    torch.testing.assert_close(quiet.radius, exact.radius, rtol=0, atol=1e-5)
+    assert torch.equal(quiet.prediction, exact.prediction)
+    noisy = SmoothedMargin(sigma=0.2, n=400, alpha=0.01)(model, x)
+    kept = noisy.prediction != ABSTAIN
+    estimate = estimate_margin(model, x, exact.prediction, 0.2, 400, Streams(0, "", 100).split("estimation"))
+    price = 0.2 * math.sqrt(2 * math.log(100) / 400)
+    expected = -estimate.mean / math.sqrt(2) - price
+    same = kept & (noisy.prediction == exact.prediction)
+    torch.testing.assert_close(noisy.radius[same], expected[same], rtol=1e-5, atol=1e-6)
+    assert int(same.sum()) > 50
+    assert noisy.samples.tolist() == [500] * 100
+
+
+def test_small_noise_is_certified_where_the_majority_vote_cannot_be():
+    # Randomized smoothing cannot certify more than a few sigma, whatever the network.
+    model, (x, _) = digits_lipschitz("maxmin"), digits()
+    radius = SmoothedMargin(sigma=0.01, n=100)(model, x[:100]).radius
+    assert float(radius.median()) > 0.1 > 0.01 * 3.09
+
+
+@pytest.mark.parametrize("norm", KINDS)
+def test_no_attack_on_the_averaged_network_succeeds_inside_the_radius(norm):
+    sigma = 0.15
+    model, (x, _) = digits_lipschitz("maxmin"), digits()
+    certificate = SmoothedMargin(sigma=sigma, n=300, norm=norm)(model, x)
+    assert float((certificate.prediction != ABSTAIN).double().mean()) > 0.8
+    averaged = Averaged(model, sigma * torch.randn(16, 1, 8, 8, generator=generator()))
+    for part, eps in inside(certificate, groups=5):
+        threat, labels = KINDS[norm](eps), certificate.prediction[part]
+        for attack in (PGD(threat=threat, steps=10), APGD(threat=threat, steps=10), FAB(threat=threat, steps=5)):
+            z = attack(averaged, x[part], labels)
+            found = mean_logits(model, z, sigma, 2000, Streams(9, "judge", len(z)))
+            assert torch.equal(found.argmax(1), labels), (attack, eps)
+
+
+def test_estimates_agree_with_the_integral_of_the_propagated_moments():
+    model, (x, y) = digits_lipschitz("maxmin"), digits()
+    x, y = x[:20], y[:20]
+    found = estimate_margin(model, x, y, 0.1, 4000)
+    with torch.no_grad():
+        moments = propagate(model, x, 0.1)
+    # Propagated moments leave out correlations, which here move the margin by up to a sixth of the noise.
+    torch.testing.assert_close(found.mean, smoothed_margin_integral(moments, y), rtol=0, atol=0.017)
+    with torch.no_grad():
+        clean = margin(model(x), y)
+    assert bool((found.share[clean < -0.5] > 0.99).all())
+    assert float(found.error.max()) < 0.1 * math.sqrt(2) / math.sqrt(4000) * 1.01
+
+
+def test_results_do_not_depend_on_batches():
+    model, (x, _) = digits_lipschitz("relu"), digits()
+    x = x[:12]
+    whole = SmoothedMargin(sigma=0.2, n=70, n0=10)(model, x, rng=Streams(5, "", 12))
+    part = SmoothedMargin(sigma=0.2, n=70, n0=10, batch=33)(model, x[3:7], rng=Streams(5, "", range(3, 7)))
+    torch.testing.assert_close(whole.radius[3:7], part.radius, rtol=1e-5, atol=1e-6)
+    assert torch.equal(whole.prediction[3:7], part.prediction)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sigma": 0.0}, "sigma must be positive"),
+        ({"sigma": 0.1, "n": 0}, "n must be at least 1, got 0"),
+        ({"sigma": 0.1, "n0": 0}, "n0 must be at least 1, got 0"),
+        ({"sigma": 0.1, "alpha": 1.0}, "alpha must lie between 0 and 1"),
+    ],
+)
+def test_impossible_values_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        SmoothedMargin(**options)
+
+
+def test_a_network_without_a_constant_is_refused_unless_it_is_given():
+    from holdfast.errors import ModelError
+
+    def plain(z):
+        return F.linear(z, torch.eye(3, dtype=z.dtype))
+
+    x = images(4, (3,))
+    with pytest.raises(ModelError, match="expected an nn"):
+        SmoothedMargin(sigma=0.1)(plain, x)
+    assert SmoothedMargin(sigma=0.1, constant=1.0)(plain, x).radius.shape == (4,)

@@ -1,0 +1,74 @@
+"""Heat maps of runs on a grid, and of smoothed robustness."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.analysis.store import Answer, write_answer
+from holdfast.report import read_runs, write_report
+from holdfast.report.maps import grid_maps, heat_map, sra_maps
+from tests.report.factory import FakeCheck, make_run, proved
+from tests.report.reading import read
+
+RECIPE = """name: grid/{name}
+seed: {seed}
+model: {{mlp: {{hidden: [8], width: 1.0}}}}
+train: {{objective: {{{kind}: {{sigma: {sigma}, d: {d}}}}}, epochs: 3}}
+checks: [clean]
+"""
+
+
+def run(tmp_path: Path, number: int, sigma: float, d: float, right: int, *, kind: str = "mscr", seed: int = 0) -> Path:
+    checks = [FakeCheck("clean", correct=[i < right for i in range(4)]), proved([d] * 4)]
+    recipe = RECIPE.format(name=number, seed=seed, kind=kind, sigma=sigma, d=d)
+    return make_run(tmp_path / str(number), checks, name=f"grid/{number}", recipe=recipe)
+
+
+def texts(table):
+    return {name: [cell.text for cell in cells] for name, cells in table.rows}
+
+
+def test_runs_that_differ_in_two_numbers_make_a_grid_of_every_quantity(tmp_path: Path) -> None:
+    paths = [
+        run(tmp_path, 0, 0.1, 0.5, 4),
+        run(tmp_path, 1, 0.1, 1.0, 3),
+        run(tmp_path, 2, 0.3, 0.5, 2),
+        run(tmp_path, 3, 0.3, 0.5, 1, seed=1),
+        run(tmp_path, 4, 0.3, 0.5, 4, kind="zhen"),
+    ]
+    clean, radius = grid_maps(read_runs(paths))
+    assert clean.caption == "objective.mscr: clean accuracy, means over 2 seeds"
+    assert clean.columns == ["0.5", "1"]
+    assert texts(clean) == {"0.1": ["100.0\u00a0%", "75.0\u00a0%"], "0.3": ["37.5\u00a0%", ""]}
+    assert radius.caption == "objective.mscr: average radius, margin norm=l2, means over 2 seeds"
+    assert texts(radius) == {"0.1": ["0.500", "1.000"], "0.3": ["0.500", ""]}
+
+
+def test_runs_that_differ_in_one_number_or_three_make_none(tmp_path: Path) -> None:
+    paths = [run(tmp_path, 0, 0.1, 0.5, 4), run(tmp_path, 1, 0.1, 1.0, 3)]
+    assert grid_maps(read_runs(paths)) == []
+    third = run(tmp_path, 2, 0.3, 0.5, 3)
+    (third / "recipe.yaml").write_text((third / "recipe.yaml").read_text().replace("epochs: 3", "epochs: 4"))
+    assert grid_maps(read_runs([*paths, third])) == []
+
+
+def test_colours_run_from_the_lowest_to_the_highest() -> None:
+    table = heat_map("c", "a", "b", {(1.0, 1.0): 0.2, (1.0, 2.0): 0.4, (2.0, 1.0): 0.3}, share=False)
+    assert [[cell.heat for cell in cells] for _, cells in table.rows] == [[0.0, 1.0], [pytest.approx(0.5), None]]
+    assert table.corner == "a \\ b"
+    flat = heat_map("c", "a", "b", {(1.0, 1.0): 0.2}, share=True)
+    assert flat.rows[0][1][0].heat == 0.0
+
+
+def test_maps_of_smoothed_robustness_are_on_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.report.page._plotly", lambda: "")
+    path = run(tmp_path, 0, 0.1, 0.5, 4)
+    settings = {"loss": "zero_one", "norm": "l2", "eps": [0.0, 0.5], "sigma": [0.0], "examples": 20}
+    cells = [{"eps": eps, "sigma": 0.0, "safe": safe, "value": 0.0} for eps, safe in ((0.0, 0.9), (0.5, 0.25))]
+    write_answer(path, Answer("sra", "best", "ab12", settings, {"cells": cells}))
+    (table,) = sra_maps(read_runs([path]))
+    assert texts(table) == {"0": ["90.0\u00a0%"], "0.5": ["25.0\u00a0%"]}
+    page = read(write_report([path], tmp_path / "report.html"))
+    assert page.tables["grid/0 (best), zero_one loss, 20 images"]["0.5"] == ["25.0 %"]
