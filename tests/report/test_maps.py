@@ -8,8 +8,9 @@ import pytest
 
 from holdfast.analysis.store import Answer, write_answer
 from holdfast.report import read_runs, write_report
-from holdfast.report.maps import grid_maps, heat_map, sra_maps
-from tests.report.factory import FakeCheck, make_run, proved
+from holdfast.report.maps import areas, grid_maps, heat_map, sra_maps
+from holdfast.statistics import noise_area
+from tests.report.factory import FakeCheck, make_run, noise, proved
 from tests.report.reading import read
 
 RECIPE = """name: grid/{name}
@@ -72,3 +73,31 @@ def test_maps_of_smoothed_robustness_are_on_the_page(tmp_path: Path, monkeypatch
     assert texts(table) == {"0": ["90.0\u00a0%"], "0.5": ["25.0\u00a0%"]}
     page = read(write_report([path], tmp_path / "report.html"))
     assert page.tables["grid/0 (best), zero_one loss, 20 images"]["0.5"] == ["25.0 %"]
+
+
+def test_one_number_for_each_curve(tmp_path: Path) -> None:
+    clean = FakeCheck("clean", correct=[True] * 4)
+    paths = [
+        make_run(tmp_path / "a", [clean, proved([0.1, 0.2, 0.3, 0.4])], name="a"),
+        make_run(tmp_path / "b", [clean, noise(0.1, [True] * 3 + [False]), noise(0.2, [True] + [False] * 3)], name="b"),
+    ]
+    table = areas(read_runs(paths))
+    assert table is not None
+    assert table.columns == ["clean accuracy", "average radius, margin norm=l2", "worst case", "noise area"]
+    assert texts(table)["a"] == ["100.0\u00a0%", "0.2500", "not run", "not run"]
+    assert texts(table)["b"][3] == f"{noise_area([1.0, 0.75, 0.25], [0.0, 0.1, 0.2]):.4f}"
+    assert areas(read_runs([make_run(tmp_path / "c", [clean], name="c")])) is None
+
+
+def test_fading_images_have_a_chart_with_the_point_of_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.report.page._plotly", lambda: "")
+    fading = [
+        FakeCheck(f"linear ratio={ratio}", "linear", {"ratio": ratio, "std": 0.02}, [i < n for i in range(4)])
+        for ratio, n in ((0.75, 3), (0.25, 1))
+    ]
+    path = make_run(tmp_path / "run", [FakeCheck("clean", correct=[True] * 4), *fading], name="net")
+    spec = read(write_report([path], tmp_path / "report.html")).specs["budget-0"]
+    (trace,) = spec["data"]
+    assert (trace["x"], trace["y"]) == ([0.0, 0.25, 0.75], [1.0, 0.75, 0.25])
+    assert [shape["x0"] for shape in spec["layout"]["shapes"]] == [0.75, 0]
+    assert [shape["y0"] for shape in spec["layout"]["shapes"]] == [0, 0.5]

@@ -14,7 +14,7 @@ from holdfast.errors import LedgerError
 from holdfast.report.numbers import finite
 from holdfast.results import is_certificate
 
-SIGMA = "sigma"
+SIGMA, GREY = "sigma", "grey"
 
 MINIMUM_NORM = frozenset({"fab", "deepfool", "ddn", "fmn", "cw", "cw_linf", "hopskipjump", "boundary"})
 """Attacks whose point is the nearest success they found, and not just one within eps."""
@@ -28,8 +28,8 @@ class Budget:
     """How far a check goes: a size on an axis.
 
     Args:
-        axis: "sigma" for Gaussian noise, otherwise the name of a norm.
-        size: standard deviation, or eps in that norm.
+        axis: "sigma" for Gaussian noise, "grey" for images that fade, otherwise the name of a norm.
+        size: standard deviation, share of grey, or eps in that norm.
     """
 
     axis: str
@@ -105,6 +105,9 @@ def _parsed(name: str, params: str | None) -> Mapping[str, Any]:
 def _axis_and_size(method: str, params: Mapping[str, Any]) -> tuple[str, float | None]:
     if method == "gaussian_noise":
         return SIGMA, _deviation(params)
+    if method == "linear":
+        ratio = finite(params.get("ratio"))
+        return GREY, None if ratio is None else round(1 - ratio, 12)
     if method == "uniform_noise":  # random, in the same cube that an attack in linf searches
         return "linf", finite(params.get("eps"))
     threat = params.get("threat")

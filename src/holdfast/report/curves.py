@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from holdfast.report.checks import SIGMA, Check
+from holdfast.report.checks import GREY, SIGMA, Check
 from holdfast.report.numbers import finite, interval, short
 from holdfast.report.runs import RunData
 from holdfast.report.shares import share_of
 from holdfast.results import accuracies
 
 NORMS = {"linf": "ℓ∞", "l2": "ℓ2", "l1": "ℓ1", "l0": "ℓ0"}
-AXES = (SIGMA, *NORMS)
-SIZES = {"threat", "step_size", "sigma", "variance", "eps"}  # fields that change along a line of a chart
+AXES = (SIGMA, GREY, *NORMS)
+SIZES = {"threat", "step_size", "sigma", "variance", "eps", "ratio"}  # fields that change along a line of a chart
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,25 @@ class Band:
 
 
 @dataclass(frozen=True)
+class Mark:
+    """A point to compare with, drawn as two dashed lines that meet there.
+
+    Args:
+        text: what it is.
+        x: position.
+        y: value.
+    """
+
+    text: str
+    x: float
+    y: float
+
+
+PEOPLE = Mark("people: half of their accuracy", 0.75, 0.5)
+"""Jang, McCormack, Tong, PLOS Biology 2021: about half is lost where a quarter of the image is left."""
+
+
+@dataclass(frozen=True)
 class Chart:
     """Lines over one axis.
 
@@ -76,6 +95,7 @@ class Chart:
         share: whether values are shares, written in percent.
         whole: whether shares are drawn from 0 to 100 %.
         bands: areas behind the lines.
+        mark: a point to compare with.
     """
 
     title: str
@@ -84,6 +104,7 @@ class Chart:
     share: bool
     whole: bool = True
     bands: tuple[Band, ...] = ()
+    mark: Mark | None = None
 
 
 def budget_charts(runs: Sequence[RunData]) -> tuple[Chart, ...]:
@@ -141,6 +162,8 @@ def _budget_chart(runs: Sequence[RunData], axis: str) -> Chart:
             curves.append(through(place, kind, [(size, found[name]) for size, name in sorted(start + spots)]))
     if axis == SIGMA:
         return Chart("Gaussian noise", "standard deviation σ of the noise", tuple(curves), True)
+    if axis == GREY:
+        return Chart("Linear corruption", "share of grey in the image", tuple(curves), True, mark=PEOPLE)
     norm = NORMS.get(axis, axis)
     return Chart(f"Changes bounded in {norm}", f"largest change ε in {norm}", tuple(curves), True)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from holdfast.report.curves import Chart, Curve
+from holdfast.report.curves import Chart, Curve, Mark
 
 COLOURS = 6  # --series-0 ... in the style sheet
 BAND = "var(--quiet)"  # colour of areas that belong to no line
@@ -222,4 +222,17 @@ def _layout(chart: Chart) -> dict[str, Any]:
         "xaxis": axis
         | {"title": {"text": plain(chart.x_title), "font": {"size": 13}, "standoff": 8}, "rangemode": "tozero"},
         "yaxis": axis | {"rangemode": "tozero"} | (share if chart.share else {}),
+        **(_marked(chart.mark) if chart.mark else {}),
+    }
+
+
+def _marked(mark: Mark) -> dict[str, Any]:
+    line = {"type": "line", "line": {"color": "var(--quiet)", "width": 1, "dash": "dash"}}
+    note = {"x": mark.x, "y": mark.y, "text": plain(mark.text), "showarrow": False, "font": {"size": 11}}
+    return {
+        "shapes": [
+            line | {"x0": mark.x, "x1": mark.x, "yref": "paper", "y0": 0, "y1": 1},
+            line | {"xref": "paper", "x0": 0, "x1": 1, "y0": mark.y, "y1": mark.y},
+        ],
+        "annotations": [note | {"xanchor": "right", "yanchor": "bottom"}],
     }

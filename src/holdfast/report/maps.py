@@ -75,6 +75,22 @@ def heat_map(caption: str, down: str, across: str, values: Mapping[Place, float]
     )
 
 
+def areas(runs: Sequence[RunData]) -> Table | None:
+    """Clean accuracy, worst case, noise area and average radii of every run; None where there is no area or radius."""
+    found = [(run.label, measured(run.main_rows)[0].values) for run in runs]
+    names = list(dict.fromkeys(itertools.chain.from_iterable(values for _, values in found)))
+    if set(names) <= {CLEAN, WORST}:
+        return None
+
+    def cell(values: Mapping[str, float], name: str) -> Cell:
+        if name not in values:
+            return Cell("not run")
+        return Cell(percent(values[name]) if name in (CLEAN, WORST) else decimal(values[name], 4))
+
+    rows = [(label, [cell(values, name) for name in names]) for label, values in found]
+    return Table(caption="One number for each curve", corner="run", columns=names, rows=rows)
+
+
 def sra_maps(runs: Sequence[RunData]) -> list[Table]:
     """Share of the examples that are smoothed robust, over the size of the region and the strength of the noise."""
     return [_sra(run, answer) for run in runs for answer in run.answers if answer.kind == "sra"]

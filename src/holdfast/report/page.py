@@ -19,7 +19,7 @@ from holdfast.report.composed import yield_tables
 from holdfast.report.curves import Chart, budget_charts, training_charts
 from holdfast.report.distances import curve_tables, distance_charts, distances_of, quartile_table
 from holdfast.report.figures import Figure, figure
-from holdfast.report.maps import grid_maps, sra_maps
+from holdfast.report.maps import areas, grid_maps, sra_maps
 from holdfast.report.numbers import decimal
 from holdfast.report.provenance import doubts, facts_table
 from holdfast.report.runs import RunData
@@ -95,6 +95,7 @@ def render(runs: Sequence[RunData], *, title: str | None = None) -> str:
             certified_tables=certified.certified_tables(runs, proofs),
             untried=brackets.untried(runs, proofs, between),
             some_smoothed=any(one.smoothed for one in proofs),
+            areas=areas(runs),
             grids=grid_maps(runs),
             smoothed_maps=sra_maps(runs),
             training=training,
