@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from holdfast.cli.screen import Bar, between_steps, interrupt_on_kill, interval, percent, resumable, table
-from holdfast.cli.work import short_names
+from holdfast.cli.summary import short_names
 
 
 def send(number):

@@ -29,7 +29,7 @@ from holdfast.cli.evaluate import (
     prepared,
 )
 from holdfast.cli.options import OUT, Json, Out, Root
-from holdfast.cli.screen import interrupt_on_kill, resumable
+from holdfast.cli.screen import interrupt_on_kill, resumable, say
 from holdfast.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -92,10 +92,10 @@ def command(
     else:
         outcome.show()
         for what, where in saved.items():
-            work.say(f"{what}: {where}")
+            say(f"{what}: {where}")
         if saving.points is not None and not saved:
-            work.say("nothing to save yet: no block of images is through")
-        work.say(f"report: {report}")
+            say("nothing to save yet: no block of images is through")
+        say(f"report: {report}")
     refute([ready.run])
 
 

@@ -41,7 +41,7 @@ def command(
 ) -> None:  # fmt: skip
     """Test what makes the number of an attack meaningless; exit code 1 if something does."""
     from holdfast.cli import verdicts
-    from holdfast.cli.work import say
+    from holdfast.cli.screen import say
     from holdfast.report import write_report
     from holdfast.verdicts import failed, spoken, stored, write_verdicts
     from holdfast.verdicts.store import flat

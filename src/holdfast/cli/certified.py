@@ -104,8 +104,7 @@ class Certified:
 
     def show(self) -> None:
         """For people."""
-        from holdfast.cli.screen import table
-        from holdfast.cli.work import say
+        from holdfast.cli.screen import say, table
 
         said = self.summary
         who = "smoothed network" if self.smoothed else "network, certified"

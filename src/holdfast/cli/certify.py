@@ -27,7 +27,7 @@ from holdfast.cli.evaluate import (
     prepared,
 )
 from holdfast.cli.options import OUT, Json, Out, Root
-from holdfast.cli.screen import interrupt_on_kill, resumable
+from holdfast.cli.screen import interrupt_on_kill, resumable, say
 from holdfast.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def command(
         typer.echo(json.dumps({**outcome.record(), "report": str(report)}))
     else:
         outcome.show()
-        work.say(f"report: {report}")
+        say(f"report: {report}")
     refute([ready.run])
 
 
@@ -133,7 +133,7 @@ def refute(runs: Sequence[Run]) -> None:
     import polars as pl
 
     from holdfast.analysis.certified import contradictions
-    from holdfast.cli.work import rows_of
+    from holdfast.cli.summary import rows_of
 
     found = contradictions(pl.concat(rows_of(runs)))
     for (run, weights, check), pairs in found.group_by("run", "weights", "check", maintain_order=True):

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.cli.options import Json
+from holdfast.cli.screen import say
+from holdfast.cli.summary import show_summary, summary
 from holdfast.errors import LedgerError
 
 if TYPE_CHECKING:
@@ -21,7 +23,6 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Compare runs on the same examples; differences are against the first run, with exact McNemar tests."""
-    from holdfast.cli import work
     from holdfast.cli.find import find_runs
     from holdfast.report import read_runs, write_report
     from holdfast.report.compare import comparison
@@ -32,17 +33,17 @@ def command(
         raise LedgerError(f"{runs[0]}: expected two or more runs to compare; found {len(found)}")
     first, *others = read_runs(found)
     comparisons = [comparison(first, other) for other in others]
-    records = work.summary([Run(path) for path in found])
+    records = summary([Run(path) for path in found])
     written = write_report(found, out) if out else None
     if as_json:
         paired = [record for one in comparisons for record in _records(one)]
         typer.echo(json.dumps({"results": records, "paired": paired, "report": str(written) if written else None}))
         return
-    work.show_summary(records)
+    show_summary(records)
     for one in comparisons:
         _show(one)
     if written:
-        work.say(f"report: {written}")
+        say(f"report: {written}")
 
 
 def _records(one: Comparison) -> list[dict[str, Any]]:

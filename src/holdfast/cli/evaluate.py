@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.cli.options import OUT, Json, Out, Root
-from holdfast.cli.screen import interrupt_on_kill, resumable
+from holdfast.cli.screen import interrupt_on_kill, resumable, say
+from holdfast.cli.summary import show_left_out, show_summary, summary
 from holdfast.errors import DataError, ModelError, RecipeError
 
 if TYPE_CHECKING:
@@ -139,16 +140,16 @@ def command(
         done = ready.run
         work.evaluate_all(done, ready.subjects, ready.splits, ready.checks, ready.how, ready.seed, quiet=as_json)
         report = write_report([done.path], done.path / "report.html")
-    records = work.summary([done])
+    records = summary([done])
     if as_json:
         said = {"run": str(done.path), "results": records, "verdicts": verdicts.records([done]), "report": str(report)}
         typer.echo(json.dumps(said))
     else:
-        work.show_summary(records)
-        work.show_left_out([done])
+        show_summary(records)
+        show_left_out([done])
         for line in verdicts.failures([done]):
-            work.say(line)
-        work.say(f"report: {report}")
+            say(line)
+        say(f"report: {report}")
     refute([done])
 
 

@@ -87,8 +87,7 @@ class Outcome:
 
     def show(self) -> None:
         """For people."""
-        from holdfast.cli.screen import table
-        from holdfast.cli.work import say
+        from holdfast.cli.screen import say, table
 
         rows = [[check, *self._words(check)] for check in self.shares]
         title = f"{self.run} ({self.weights}), {self.numbers['examples']} images"

@@ -7,7 +7,8 @@ import json
 import typer
 
 from holdfast.cli.options import OUT, Fresh, Json, Out, RecipeFile, Root, Set, TensorBoard
-from holdfast.cli.screen import interrupt_on_kill, resumable
+from holdfast.cli.screen import interrupt_on_kill, resumable, say
+from holdfast.cli.summary import show_left_out, show_summary, summary
 
 
 def command(
@@ -33,15 +34,15 @@ def command(
             return
         runs = [job.run for job in jobs]
         report = write_report([run.path for run in runs], out / jobs[0].recipe.name.split("/")[0] / "report.html")
-    records = work.summary(runs)
+    records = summary(runs)
     if as_json:
         paths = [str(run.path) for run in runs]
         said = {"runs": paths, "results": records, "verdicts": verdicts.records(runs), "report": str(report)}
         typer.echo(json.dumps(said))
     else:
-        work.show_summary(records)
-        work.show_left_out(runs)
+        show_summary(records)
+        show_left_out(runs)
         for line in verdicts.failures(runs):
-            work.say(line)
-        work.say(f"report: {report}")
+            say(line)
+        say(f"report: {report}")
     refute(runs)

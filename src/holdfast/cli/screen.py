@@ -139,3 +139,9 @@ def interrupt_on_kill() -> None:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, handle)
+
+
+def say(text: str, *, quiet: bool = False) -> None:
+    """A line for people."""
+    if not quiet:
+        typer.echo(text)

@@ -7,7 +7,7 @@ import json
 import typer
 
 from holdfast.cli.options import OUT, Fresh, Json, Out, RecipeFile, Root, Set, TensorBoard
-from holdfast.cli.screen import interrupt_on_kill, resumable
+from holdfast.cli.screen import interrupt_on_kill, resumable, say
 
 
 def command(
@@ -25,7 +25,7 @@ def command(
         for job in jobs:
             splits = prepare(job.recipe.data, job.recipe.seed, data_root)
             work.train(job, splits, quiet=as_json, tensorboard=tensorboard)
-            work.say(f"{job.recipe.name}: trained, weights in {job.run.path}", quiet=as_json or not work.is_first())
+            say(f"{job.recipe.name}: trained, weights in {job.run.path}", quiet=as_json or not work.is_first())
         if not work.is_first():
             return
     if as_json:

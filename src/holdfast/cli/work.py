@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import statistics
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,16 +11,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from holdfast.cli.screen import Bar, between_steps, interval, percent, table
+from holdfast.cli.screen import Bar, between_steps, percent
 from holdfast.cli.tensorboard import Board
 from holdfast.cli.verdicts import judge
 from holdfast.errors import LedgerError, RecipeError
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from holdfast.checks import Check
     from holdfast.evaluation import Subject
     from holdfast.recipe import Recipe
@@ -207,141 +202,6 @@ def _forget_replaced(run: Run, there: set[tuple[str, str]]) -> None:
         if rows and rows[0] not in there:
             part.unlink()
             (run.gallery / f"{part.stem.rpartition('-')[0]}.npz").unlink(missing_ok=True)
-
-
-def summary(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Accuracies and worst case of runs as plain records."""
-    import polars as pl
-
-    from holdfast.results import accuracies, worst_case, yields
-
-    frames = rows_of(runs)
-    rows = pl.concat(frames)
-    left_out = {
-        frame["run"][0]: sorted(weights for weights, left in run.info().get("not_run", {}).items() if left)
-        for run, frame in zip(runs, frames, strict=True)
-    }
-    columns = ["run", "weights", "check", "examples", "correct", "accuracy", "low", "high", "unsettled"]
-    worst = worst_case(rows).with_columns(check=pl.lit("worst case")).select(columns)
-    waiting: dict[tuple[str, str, str], dict[str, int]] = {}
-    for run, weights, check, step, count in (
-        yields(rows).select("run", "weights", "check", "step", "waiting").iter_rows()
-    ):
-        if count:
-            waiting.setdefault((run, weights, check), {})[step] = count
-    records = pl.concat([accuracies(rows).select(columns), worst]).to_dicts()
-    return [
-        {
-            **_bounded(r),
-            "waiting": waiting.get((r["run"], r["weights"], r["check"]), {}),
-            "left_out": left_out[r["run"]],
-        }
-        for r in records
-    ]
-
-
-def _bounded(record: dict[str, Any]) -> dict[str, Any]:
-    """An accuracy that a waiting part could lower is no accuracy: only what it is at most is said."""
-    from holdfast.report.shares import share_of
-
-    if not record["unsettled"]:
-        return {**record, "at_most": None}
-    share = share_of(record)
-    return {**record, "accuracy": None, "at_most": record["accuracy"], "low": share.low, "high": share.high}
-
-
-def rows_of(runs: Sequence[Run]) -> list[pl.DataFrame]:
-    """The ledgers of runs; where two runs have the same name, each goes by its path."""
-    import polars as pl
-
-    frames = [run.ledger.read() for run in runs]
-    names = [frame["run"][0] for frame in frames]
-    if len(set(names)) == len(names):
-        return frames
-    return [frame.with_columns(run=pl.lit(str(run.path))) for run, frame in zip(runs, frames, strict=True)]
-
-
-def show_summary(records: Sequence[dict[str, Any]]) -> None:
-    """Print accuracies: a row per check, a column per run with its best weights, or per variant over its seeds."""
-    groups: dict[str, list[str]] = {}
-    for run in dict.fromkeys(record["run"] for record in records):
-        groups.setdefault(run.rsplit("/seed-", 1)[0], []).append(run)
-    cells = {(r["run"], r["weights"], r["check"]): r for r in records}
-    labels = {run: min(r["weights"] for r in records if r["run"] == run) for run, _, _ in cells}
-    checks = list(dict.fromkeys(check for _, _, check in cells if check != "worst case"))
-    lines: list[tuple[str, str, str | None]] = [(check, check, None) for check in [*checks, "worst case"]]
-    if any(weights == "last" != labels[run] for run, weights, _ in cells):
-        lines += [(f"{check}, last weights", check, "last") for check in (checks[0], "worst case")]
-    rows = []
-    for title, check, weights in lines:
-        found = [[cells.get((run, weights or labels[run], check)) for run in runs] for runs in groups.values()]
-        absent = [_absent(records, runs, weights) for runs in groups.values()]
-        rows.append([title, *[_share([c for c in column if c]) or a for column, a in zip(found, absent, strict=True)]])
-    seeds = max(len(runs) for runs in groups.values())
-    spread = "95 % interval" if seeds == 1 else f"± standard deviation over {seeds} seeds"
-    names = list(groups) if seeds > 1 else [runs[0] for runs in groups.values()]
-    table([f"accuracy [{spread}]", *short_names(names)], rows)
-    for record in records:
-        if record["waiting"]:
-            parts = ", ".join(f"{step} on {count} images" for step, count in record["waiting"].items())
-            say(f"upper bound only: {record['check']} on {record['run']} ({record['weights']}) has not run {parts}")
-    for check, (fewest, most) in _sizes(records).items():
-        say(f"unfinished or uneven: '{check}' has {fewest} to {most} images; repeat the command that made it")
-
-
-def _absent(records: Sequence[dict[str, Any]], runs: Sequence[str], weights: str | None) -> str:
-    """What to say of weights without a result: not run, or not apart from the best ones."""
-    others = [r for r in records if r["run"] in runs]
-    ran = any(r["weights"] == weights or weights in r["left_out"] for r in others)
-    return "-" if weights is None or ran else "same as best"
-
-
-def show_left_out(runs: Sequence[Run]) -> None:
-    """Print the checks of one piece that the budget left out; of composed ones the ledger knows."""
-    for run in runs:
-        for weights, left in run.info().get("not_run", {}).items():
-            for what, count in left.items():
-                if ": " not in what:
-                    say(f"not run for lack of time: {what} on {count} images of {run.info().get('name')} ({weights})")
-
-
-def _sizes(records: Sequence[dict[str, Any]]) -> dict[str, tuple[int, int]]:
-    """Checks that did not see as many images as others."""
-    most = max(record["examples"] for record in records)
-    seen: dict[str, int] = {}
-    for record in records:
-        if record["check"] != "worst case":
-            seen[record["check"]] = min(record["examples"], seen.get(record["check"], most))
-    return {check: (fewest, most) for check, fewest in seen.items() if fewest < most}
-
-
-def _share(cells: Sequence[dict[str, Any]]) -> str:
-    """One run's accuracy with its interval, or the mean over seeds with its standard deviation."""
-    if not cells:
-        return ""
-    most = "at most " if any(cell["unsettled"] for cell in cells) else ""
-    values = [cell["at_most"] if cell["accuracy"] is None else cell["accuracy"] for cell in cells]
-    if len(cells) == 1:
-        return f"{most}{percent(values[0])} {interval(cells[0]['low'], cells[0]['high'])}"
-    shares = [100 * value for value in values]
-    return f"{most}{statistics.fmean(shares):.1f} % ± {statistics.stdev(shares):.1f}"
-
-
-def short_names(names: Sequence[str]) -> list[str]:
-    """Names without the part that all share, cut at a slash."""
-    shared = 0
-    while len(names) > 1 and all("/" in name[shared:] for name in names):
-        cut = names[0].index("/", shared) + 1
-        if any(name[:cut] != names[0][:cut] for name in names):
-            break
-        shared = cut
-    return [name[shared:] for name in names]
-
-
-def say(text: str, *, quiet: bool = False) -> None:
-    """A line for people."""
-    if not quiet:
-        typer.echo(text)
 
 
 def _scores(scores: dict[str, float] | None) -> str:

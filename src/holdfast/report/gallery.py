@@ -67,9 +67,12 @@ def magnification(largest: float) -> float:
 
 
 def picture_of(image: NDArray[np.floating]) -> Image.Image:
-    """A (C, H, W) image in [0, 1] in eight bits: one channel is grey, three are colours, else they are averaged."""
+    """A (C, H, W) image in eight bits: one channel is grey, three are colours, else they are averaged.
+
+    Values outside [0, 1], which noise without clipping has, look like 0 and 1.
+    """
     shown = image if len(image) in (1, 3) else image.mean(axis=0, keepdims=True)
-    pixels = np.rint(shown * 255).astype(np.uint8)
+    pixels = np.rint(shown.clip(0, 1) * 255).astype(np.uint8)
     return Image.fromarray(pixels[0] if len(pixels) == 1 else np.ascontiguousarray(pixels.transpose(1, 2, 0)))
 
 
@@ -115,7 +118,7 @@ def _verify(path: Path, fields: dict[str, Any]) -> None:
     for name in ("example", "label", "before", "after", "distance"):
         if fields[name].shape != x.shape[:1]:
             raise LedgerError(f"{path}: expected {len(x)} values of {name}, got shape {fields[name].shape}")
-    for name in ("x", "z"):
-        image = fields[name].astype(np.float64)
-        if not np.all((image >= 0) & (image <= 1)):
-            raise LedgerError(f"{path}: expected {name} in [0, 1], got values outside")
+    if not np.all((x >= 0) & (x <= 1)):
+        raise LedgerError(f"{path}: expected x in [0, 1], got values outside")
+    if not np.all(np.isfinite(z)):
+        raise LedgerError(f"{path}: expected finite values of z, got others")
