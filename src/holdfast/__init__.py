@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from holdfast.attacks import FGSM, PGD
+    from holdfast.certify import GaussianSmoothing, Margin, SmoothedMargin
     from holdfast.corruptions import Clean, GaussianNoise, UniformNoise
     from holdfast.errors import HoldfastError
     from holdfast.evaluation import evaluate
+    from holdfast.lipschitz import lipschitz_bound
     from holdfast.recipe import load_recipes
     from holdfast.report import write_report
     from holdfast.rng import Streams
@@ -24,9 +26,11 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "attacks": ("FGSM", "PGD"),
+    "certify": ("GaussianSmoothing", "Margin", "SmoothedMargin"),
     "corruptions": ("Clean", "GaussianNoise", "UniformNoise"),
     "errors": ("HoldfastError",),
     "evaluation": ("evaluate",),
+    "lipschitz": ("lipschitz_bound",),
     "recipe": ("load_recipes",),
     "report": ("write_report",),
     "rng": ("Streams",),
@@ -41,11 +45,15 @@ __all__ = [
     "PGD",
     "Clean",
     "GaussianNoise",
+    "GaussianSmoothing",
     "HoldfastError",
     "Linf",
+    "Margin",
+    "SmoothedMargin",
     "Streams",
     "UniformNoise",
     "evaluate",
+    "lipschitz_bound",
     "load_model",
     "load_recipes",
     "write_report",
