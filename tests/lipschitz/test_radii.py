@@ -19,6 +19,8 @@ from holdfast.lipschitz import (
     zhen_radius,
 )
 from holdfast.losses import margin
+from holdfast.models import build
+from holdfast.models.lipschitz import LipschitzMLP
 from tests.zoo import generator, images
 
 
@@ -163,6 +165,24 @@ def test_symmetric_marginals_alone_do_not_suffice():
     margins = margin(logits, torch.zeros(count, dtype=torch.int64))
     assert float(margins.mean()) == pytest.approx(-0.12, abs=0.02)
     assert float((margins < 0).double().mean()) == pytest.approx(0.45, abs=0.005)
+
+
+@pytest.mark.parametrize("activation", ["relu", "maxmin", "householder"])
+def test_averaging_over_noise_keeps_the_constant_of_the_margin(activation):
+    # Propositions 5 and 6: any average over shifts, here of eight draws, is as Lipschitz as the margin.
+    network = build(LipschitzMLP(hidden=(40, 40), activation=activation), (1, 5, 5), 6).double().eval()
+    x, z = images(300, (1, 5, 5)), images(300, (1, 5, 5), seed=1)
+    noise = torch.randn(8, 1, 1, 5, 5, generator=generator(), dtype=torch.float64)
+    for share in (1.0, 0.01):
+        near = x + share * (z - x)
+        with torch.no_grad():
+            one, other = (
+                torch.stack([margin(network(points + shift), torch.arange(300) % 6) for shift in noise]).mean(0)
+                for points in (x, near)
+            )
+        slopes = (one - other).abs() / (x - near).flatten(1).norm(dim=1)
+        assert float(slopes.max()) <= ALPHA["l2"] + 1e-9
+        assert float(slopes.max()) > 0.1
 
 
 @pytest.mark.parametrize(("norm", "power"), [("l1", 1.0), ("l2", 2.0), ("linf", math.inf)])
