@@ -41,6 +41,29 @@ def holdfast(*argv, cwd):
     raise AssertionError("main() returned")
 
 
+def good(*argv, cwd):
+    """What a command that must succeed prints."""
+    done = holdfast(*argv, cwd=cwd)
+    assert (done.code, done.err) == (0, ""), done.err
+    return done.out
+
+
+def said(*argv, cwd):
+    """What it prints with --json."""
+    return json.loads(good(*argv, "--json", cwd=cwd))
+
+
+def refused(*argv, cwd):
+    """The one line that a refused command says."""
+    done = holdfast(*argv, cwd=cwd)
+    assert done.code == 2, done.out + done.err
+    assert done.out == ""
+    (line,) = [line for line in done.err.split("\n") if line]
+    assert line.startswith("holdfast: ")
+    assert "Traceback" not in line
+    return line
+
+
 NURSERY = """
 import glob, json, os, signal, sys, time, traceback
 import lightning_fabric, polars, plotly, sklearn.datasets, torch

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from holdfast.analysis.store import read_answers
-from tests.end_to_end.test_certify import SMALL, good, refused, said
+from tests.end_to_end.command import good, refused, said
+from tests.end_to_end.test_certify import SMALL
 from tests.report.reading import read
 
 ASKED = ["--eps", "0,0.2", "--sigma", "0,0.1", "--steps", "3", "--draws", "4", "--batch-size", "7"]

@@ -17,7 +17,7 @@ from holdfast.rng import Streams
 from holdfast.runs import Run, load_model
 from holdfast.threat import Linf
 from tests.end_to_end import foreign
-from tests.end_to_end.command import holdfast
+from tests.end_to_end.command import good, refused, said
 from tests.report.reading import read
 from tests.training.tiny import TEXT
 
@@ -36,23 +36,6 @@ AUTO_LABEL = "autoattack linf eps=0.03 steps=3 targets=2 queries=10"
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
     monkeypatch.setattr("holdfast.report.page._plotly", lambda: "")  # megabytes that these tests do not look at
-
-
-def good(*argv, cwd):
-    done = holdfast(*argv, cwd=cwd)
-    assert (done.code, done.err) == (0, ""), done.err
-    return done.out
-
-
-def said(*argv, cwd):
-    return json.loads(good(*argv, "--json", cwd=cwd))
-
-
-def refused(*argv, cwd):
-    done = holdfast(*argv, cwd=cwd)
-    assert (done.code, done.out) == (2, ""), done.out
-    assert done.err.count("\n") == 1
-    return done.err
 
 
 @pytest.fixture(scope="module")

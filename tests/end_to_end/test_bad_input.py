@@ -14,23 +14,12 @@ from safetensors.torch import load_file, save_file
 from holdfast.data import Digits, write_npz
 from holdfast.models import read_metadata
 from tests.end_to_end import foreign
-from tests.end_to_end.command import holdfast
+from tests.end_to_end.command import holdfast, refused
 from tests.training.tiny import TEXT
 
 RUN = "runs/tiny/seed-0"
 BEST = f"{RUN}/best.safetensors"
 FACTORY = "python:tests.end_to_end.foreign:"
-
-
-def refused(*argv, cwd):
-    """The one line that a refused command says."""
-    done = holdfast(*argv, cwd=cwd)
-    assert done.code == 2, done.out + done.err
-    assert done.out == ""
-    (line,) = [line for line in done.err.split("\n") if line]
-    assert line.startswith("holdfast: ")
-    assert "Traceback" not in line
-    return line
 
 
 @pytest.fixture(scope="module")

@@ -15,17 +15,11 @@ from safetensors.torch import save_file
 from holdfast.data import Digits, Npz, write_npz
 from holdfast.results import Ledger
 from tests.end_to_end import foreign
-from tests.end_to_end.command import holdfast, results
+from tests.end_to_end.command import good, holdfast, results
 from tests.training.tiny import TEXT
 
 RUN = "runs/tiny/seed-0"
 CHECKS = "checks: [clean, {gaussian_noise: 0.2}, {fgsm: {threat: {linf: 0.1}}}]\nevaluate: {block: 250}\n"
-
-
-def good(*argv, cwd):
-    done = holdfast(*argv, cwd=cwd)
-    assert (done.code, done.err) == (0, ""), done.err
-    return done.out
 
 
 @pytest.fixture(scope="module")
