@@ -24,7 +24,7 @@ def test_no_attack_finds_another_majority_inside_the_radius(name):
     method, model, (x, y) = METHODS[name], digits_mlp(), digits()
     certificate = method(model, x)
     assert float((certificate.prediction == y).double().mean()) > 0.8
-    values = torch.empty(16, 1, 8, 8)
+    values = torch.empty(8, 1, 8, 8)
     method.noise.fill(values, generator())
     vote = Averaged(model, method.noise.scale * values, lambda logits: logits.softmax(1))
     kind = L2 if method.norm == "l2" else L1

@@ -54,7 +54,7 @@ def _schema(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
         return SIMPLE[kind]
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is Literal:
-        return {"enum": list(arguments)}
+        return {"anyOf": [{"enum": list(arguments)}, EACH]}
     if origin in (typing.Union, types.UnionType):
         return {"anyOf": [{"type": "null"}, *[_schema(a, definitions) for a in arguments if a is not type(None)]]}
     if origin is tuple:
