@@ -7,6 +7,7 @@ import torch
 
 from holdfast.attacks import APGD, FAB, PGD
 from holdfast.certify.margin import Margin
+from holdfast.errors import ModelError
 from holdfast.lipschitz import OrthogonalDense
 from holdfast.threat import L1, L2, Linf
 from holdfast.types import ABSTAIN
@@ -75,5 +76,11 @@ def test_a_constant_known_otherwise_is_taken():
     given = Margin(norm="linf", constant=2.0)(model, x)
     with torch.no_grad():
         torch.testing.assert_close(given.radius, model.signed(x).abs() * 2 / (2 * 2.0))
-    with pytest.raises(ValueError, match="constant must be positive, got 0"):
-        Margin(constant=0.0)
+    for constant in (0.0, math.inf, math.nan):
+        with pytest.raises(ValueError, match="constant must be positive and finite"):
+            Margin(constant=constant)
+
+
+def test_one_logit_is_refused():
+    with pytest.raises(ModelError, match=r"two classes or more; got shape \(3, 1\)"):
+        Margin()(torch.nn.Linear(2, 1), torch.rand(3, 2))

@@ -61,7 +61,7 @@ def test_what_is_known_is_not_computed_again(place, monkeypatch):
         (["sra", "runs/grid/a/seed-0", "--eps", "a"], "--eps"),
         (["sra", "runs/grid/a/seed-0", "--sigma", "-1"], "--sigma: expected numbers from 0 on"),
         (["sra", "runs/grid/a/seed-0", "--loss", "marging"], "--loss: unknown name 'marging'"),
-        (["sra", "runs/grid/a/seed-0", "--norm", "l3"], "--norm"),
+        (["sra", "runs/grid/a/seed-0", "--norm", "l0"], "--norm: unknown name 'l0'; known: l1, l2, linf"),
         (["sra", "nowhere"], "nowhere"),
     ],
 )

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from holdfast.errors import ModelError
 from holdfast.lipschitz import (
     Downsampling,
     GroupSort,
@@ -151,6 +152,66 @@ def test_weights_are_made_anew_when_the_parameter_changes_and_only_then(monkeypa
     layer.double()(x.double())
     copy.deepcopy(layer)(x.double())
     assert len(calls) == 5
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_change_behind_autograds_back_is_seen(training):
+    torch.manual_seed(0)
+    layer, x = OrthogonalDense(6, 4).train(training), torch.rand(3, 6)
+    before = layer(x).detach()
+    layer.matrix.weight.data.mul_(3)
+    torch.testing.assert_close(layer(x).detach(), before)
+    assert float((torch.linalg.svdvals(layer.weight.detach()) - 1).abs().max()) < 1e-5
+    layer.matrix.weight.data = torch.rand(4, 6)
+    assert not torch.allclose(layer(x).detach(), before, atol=1e-2)
+    assert float((torch.linalg.svdvals(layer.weight.detach()) - 1).abs().max()) < 1e-5
+
+
+def test_validation_in_inference_mode_does_not_spoil_training():
+    torch.manual_seed(0)
+    layer, x = OrthogonalDense(6, 4), torch.rand(3, 6)
+    optimizer = torch.optim.SGD(layer.parameters(), 0.1)
+    for _ in range(2):
+        layer.train()(x).square()[:, 0].sum().backward()
+        optimizer.step()
+        with torch.inference_mode():
+            layer.eval()(x)
+    layer(x).sum().backward()
+
+
+def test_functions_of_functions_work():
+    torch.manual_seed(0)
+    layer, x = OrthogonalDense(5, 3).double().eval(), torch.rand(4, 5, dtype=torch.float64)
+    names = {name: value.detach() for name, value in layer.named_parameters()}
+
+    def loss(parameters, x):
+        return torch.func.functional_call(layer, parameters, (x,)).square()[..., 0].sum()
+
+    found = torch.func.grad(loss)(names, x)["matrix.weight"]
+    loss_of = layer(x).square()[:, 0].sum()
+    loss_of.backward()
+    torch.testing.assert_close(found, layer.matrix.weight.grad)
+    each = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0))(names, x[:, None])["matrix.weight"]
+    torch.testing.assert_close(each.sum(0), found)
+
+
+def test_a_layer_that_stands_twice_is_exported_once():
+    torch.manual_seed(0)
+    layer = OrthogonalDense(6, 6)
+    model = nn.Sequential(layer, nn.ReLU(), layer).eval()
+    plain = export(model)
+    assert plain[0] is plain[2]
+    assert isinstance(plain[0], nn.Linear)
+    x = torch.rand(3, 6)
+    assert torch.equal(plain(x), model(x))
+
+
+def test_weights_that_are_not_finite_are_named():
+    layer = OrthogonalDense(3, 3)
+    with torch.no_grad():
+        layer.matrix.weight[0, 0] = torch.nan
+    with pytest.raises(ModelError, match="expected finite weights"):
+        layer(torch.rand(2, 3))
 
 
 def test_training_puts_the_factor_in_the_parameters_place_and_changes_no_output():

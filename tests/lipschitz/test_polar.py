@@ -14,7 +14,7 @@ def matrix(*shape, dtype=torch.float64, seed=0):
 
 
 def polar(a):
-    return Polar.apply(a, orthogonalise(a))
+    return Polar.apply(a, orthogonalise(a), False)
 
 
 def test_one_step_and_the_limit_are_the_reference_values():

@@ -86,10 +86,11 @@ def select(runs: Sequence[Measured], *, by: str, accuracy: float, within: float)
 
 
 def quantity(runs: Sequence[Measured], name: str) -> str:
-    """The quantity of that name, or the only one whose name has it as a part."""
+    """The quantity of that name, the average radius of that check, or the only one whose name has it as a part."""
     known = list(dict.fromkeys(quantity for run in runs for quantity in run.values))
-    if name in known:
-        return name
+    for whole in (name, f"average radius, {name}"):
+        if whole in known:
+            return whole
     parts = [one for one in known if name in one]
     if len(parts) == 1:
         return parts[0]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from torch import Tensor
 
+from holdfast.errors import ModelError
 from holdfast.lipschitz.bound import margin_growth
 from holdfast.lipschitz.radii import margin_radius
 from holdfast.rng import Streams
@@ -38,8 +40,7 @@ class Margin:
     constant: float | None = None
 
     def __post_init__(self) -> None:
-        if self.constant is not None and not self.constant > 0:
-            raise ValueError(f"constant must be positive, got {self.constant}")
+        check_constant(self.constant)
 
     @property
     def smoothed(self) -> bool:
@@ -50,5 +51,14 @@ class Margin:
         """Certificate of each example; of two classes with equal logits neither is certified."""
         growth = margin_growth(model, x, self.norm, self.constant)
         with torch.no_grad():
-            radius, prediction = margin_radius(model(x), growth)
+            logits = model(x)
+        if logits.dim() != 2 or logits.shape[1] < 2:
+            raise ModelError(f"margin: expected logits of two classes or more; got shape {tuple(logits.shape)}")
+        radius, prediction = margin_radius(logits, growth)
         return Certificate(torch.where(radius > 0, prediction, ABSTAIN), radius)
+
+
+def check_constant(constant: float | None) -> None:
+    """Refuse what is no Lipschitz constant."""
+    if constant is not None and not 0 < constant < math.inf:
+        raise ValueError(f"constant must be positive and finite, got {constant}")

@@ -40,6 +40,7 @@ import torch
 from torch import Tensor
 
 from holdfast.certify.copies import Copies
+from holdfast.certify.margin import check_constant
 from holdfast.certify.noise import Gaussian
 from holdfast.lipschitz.bound import margin_growth
 from holdfast.losses import margin
@@ -73,6 +74,7 @@ class SmoothedMargin:
     def __post_init__(self) -> None:
         if not 0 < self.sigma < math.inf:
             raise ValueError(f"sigma must be positive and finite, got {self.sigma}")
+        check_constant(self.constant)
         for name in ("n", "n0", "batch"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")

@@ -88,6 +88,8 @@ def _sra(
 
     if loss not in CRITERIA:
         raise RecipeError(f"--loss: {unknown(loss, CRITERIA)}")
+    if norm not in ("l1", "l2", "linf"):
+        raise RecipeError(f"--norm: {unknown(norm, ('l1', 'l2', 'linf'))}")
     region: Any = parse(Threat, {norm: 1.0}, where=lambda where: "--norm")
     subject, test = ready.subjects[0], ready.splits.test
     to_device(subject.model)

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from holdfast.lipschitz.polar import Polar, orthogonalise
+from holdfast.lipschitz.polar import Polar, orthogonalise, unrolled
 
 
 class OrthogonalMatrices(nn.Module):
@@ -27,26 +27,36 @@ class OrthogonalMatrices(nn.Module):
         self.weight = nn.Parameter(torch.empty(*shape))
         for matrix in self.weight.data.view(-1, *shape[-2:]):
             nn.init.orthogonal_(matrix)
-        self._known: tuple[Any, Tensor] | None = None
+        self._known: tuple[Tensor, Tensor] | None = None
 
     def forward(self) -> Tensor:
         """The orthogonal matrices."""
         weight = self.weight
-        state = (weight._version, weight.data_ptr(), weight.dtype, weight.device)
-        if self._known is None or self._known[0] != state:
-            factor = orthogonalise(weight.detach())
-            if self.training and torch.is_grad_enabled():
-                weight.data.copy_(factor)
-                factor = weight.detach()
-            self._known = state, factor
-        factor = self._known[1]
+        if torch._C._functorch.is_functorch_wrapped_tensor(weight):
+            return unrolled(weight)
+        with torch.inference_mode(False):
+            source, factor = self._factor()
         if not (weight.requires_grad and torch.is_grad_enabled()):
             return factor
-        result: Tensor = Polar.apply(weight, factor)  # type: ignore[no-untyped-call]
+        result: Tensor = Polar.apply(weight, factor, source is factor)  # type: ignore[no-untyped-call]
         return result
 
+    def _factor(self) -> tuple[Tensor, Tensor]:
+        """A copy of the parameter, which tells whether it has changed since, and its factor."""
+        weight, known = self.weight.detach(), self._known
+        alike = known is not None and known[0].dtype == weight.dtype and known[0].device == weight.device
+        if known is not None and alike and torch.equal(known[0], weight):  # cheap; versions and addresses can mislead
+            return known
+        factor = orthogonalise(weight)
+        source = weight.clone()
+        if self.training and torch.is_grad_enabled():
+            self.weight.data.copy_(factor)
+            source = factor
+        self._known = source, factor
+        return self._known
+
     def __getstate__(self) -> dict[str, Any]:
-        """Without the factor, which belongs to this parameter's memory."""
+        """Without the factor, which is made anew."""
         return {**self.__dict__, "_known": None}
 
 

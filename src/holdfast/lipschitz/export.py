@@ -6,15 +6,21 @@ import copy
 
 from torch import nn
 
+from holdfast.lipschitz.convolution import OrthogonalConvolution
+from holdfast.lipschitz.dense import OrthogonalDense
+
 
 def export(model: nn.Module) -> nn.Module:
     """A copy of the network whose orthogonal layers are ordinary ones with the same outputs, to the bit.
 
-    Nothing is orthogonalised any more: for deployment, and for tools that know torch's layers only.
+    Nothing is orthogonalised any more: for deployment, and for tools that know torch's layers only. A layer that stands
+    in several places is still one layer afterwards.
     """
     copied = nn.ModuleDict({"root": copy.deepcopy(model)})  # a parent for every module
-    for name, module in model.named_modules():
-        if hasattr(module, "plain"):
+    made: dict[int, nn.Module] = {}
+    for name, module in model.named_modules(remove_duplicate=False):
+        if isinstance(module, (OrthogonalDense, OrthogonalConvolution)):
             parent, _, last = f"root.{name}".rstrip(".").rpartition(".")
-            setattr(copied.get_submodule(parent), last, module.plain())
+            made[id(module)] = made.get(id(module)) or module.plain()
+            setattr(copied.get_submodule(parent), last, made[id(module)])
     return copied["root"]

@@ -13,9 +13,14 @@ from typing import Any
 from torch import Tensor, fx, nn
 
 from holdfast.errors import ModelError
+from holdfast.lipschitz.convolution import OrthogonalConvolution
+from holdfast.lipschitz.dense import OrthogonalDense
 from holdfast.lipschitz.rules import FUNCTIONS, IN_PLACE, OF_SEVERAL, RULES, layer_rule
 from holdfast.lipschitz.site import Rule, Site, Tally, Value, depends, place, read
 from holdfast.modes import evaluating
+
+ORTHOGONAL = (OrthogonalDense, OrthogonalConvolution)
+"""Layers that are bounded as the ordinary ones they stand for."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +63,8 @@ class Walk:
             return module(*args, **kwargs)
         if module._forward_hooks or module._forward_pre_hooks:
             raise site.refuse("has hooks, which may change what it computes")
-        if hasattr(module, "plain") and len(args) == 1 and isinstance(args[0], Value):
-            plain: nn.Module = module.plain()  # type: ignore[operator]
+        if isinstance(module, ORTHOGONAL) and len(args) == 1 and isinstance(args[0], Value):
+            plain = module.plain()
             with evaluating(plain):
                 return Walk(self.tally, name)(plain, args[0])
         rule = layer_rule(module)
@@ -93,6 +98,22 @@ class Root(nn.Module):
         return self.model(x)
 
 
+class InPlace(fx.Proxy):
+    """Stands for a value, and records `y += z` as what it is: whoever else holds y sees the change."""
+
+    def __iadd__(self, other: Any) -> Any:
+        return self.tracer.create_proxy("call_function", operator.iadd, (self, other), {})
+
+    def __isub__(self, other: Any) -> Any:
+        return self.tracer.create_proxy("call_function", operator.isub, (self, other), {})
+
+    def __imul__(self, other: Any) -> Any:
+        return self.tracer.create_proxy("call_function", operator.imul, (self, other), {})
+
+    def __itruediv__(self, other: Any) -> Any:
+        return self.tracer.create_proxy("call_function", operator.itruediv, (self, other), {})
+
+
 class Tracer(fx.Tracer):
     """Records a forward pass down to torch's layers and those with a rule, and remembers where that failed."""
 
@@ -100,7 +121,12 @@ class Tracer(fx.Tracer):
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         """Whether a layer is not looked into."""
-        return hasattr(m, "plain") or layer_rule(m) is not None or super().is_leaf_module(m, module_qualified_name)
+        known = isinstance(m, ORTHOGONAL) or layer_rule(m) is not None
+        return known or super().is_leaf_module(m, module_qualified_name)
+
+    def proxy(self, node: fx.Node) -> fx.Proxy:
+        """What stands for a value."""
+        return InPlace(node, self)
 
     def call_module(self, m: nn.Module, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """What stands for a layer's output in the record."""

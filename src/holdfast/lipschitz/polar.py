@@ -22,6 +22,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from holdfast.errors import ModelError
+
 LIMIT = 60
 """Steps after which singular values are taken for zero: 60 lift them from 1e-10."""
 
@@ -39,7 +41,7 @@ def orthogonalise(a: Tensor) -> Tensor:
     error, unit = _excess(a), torch.finfo(a.dtype).eps
     size = _size(error)
     if size <= 4 * unit * a.shape[-2] ** 0.5:
-        return a  # as orthogonal as rounding allows; so the factor of a factor is itself, to the bit
+        return a.clone()  # as orthogonal as rounding allows; so the factor of a factor is itself, to the bit
     if size >= 1 and not _is_near(error):
         a = a / _norm_bound(a)
         error = _excess(a)
@@ -49,9 +51,19 @@ def orthogonalise(a: Tensor) -> Tensor:
         if 0.75 * size**2 + 0.25 * size**3 <= 8 * unit:
             return a
         error = _excess(a)
+    if not bool(a.isfinite().all()):
+        raise ModelError("orthogonal layer: expected finite weights; got others")
     u, _, v = torch.linalg.svd(a, full_matrices=False)  # a singular value of zero has no nearest unit; any will do
     nearest: Tensor = u @ v
     return nearest
+
+
+def unrolled(a: Tensor, steps: int = 30) -> Tensor:
+    """The polar factor by a fixed number of plain steps, for transforms of functions that allow nothing else."""
+    a = a / _norm_bound(a)
+    for _ in range(steps):
+        a = bjorck(a)
+    return a
 
 
 class Polar(torch.autograd.Function):
@@ -62,29 +74,30 @@ class Polar(torch.autograd.Function):
     .. math:: X U + H^{-1} G (I - U^\top U), \qquad H X + X H = G U^\top - U G^\top,
 
     which is the projection :math:`G - \tfrac12(G U^\top + U G^\top) U` on the tangent space where :math:`A = U`.
-    Called with matrix and factor, which is computed elsewhere, once per change of the matrix.
+    Called with matrix, factor, which is computed elsewhere, once per change of the matrix, and whether they are equal.
     """
 
     @staticmethod
-    def forward(ctx: Any, a: Tensor, factor: Tensor) -> Tensor:
+    def forward(ctx: Any, a: Tensor, factor: Tensor, equal: bool) -> Tensor:
         """The factor."""
         result = factor.view_as(factor)
         ctx.save_for_backward(a, result)
+        ctx.equal = equal
         return result
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
         """Gradient of the matrix."""
         a, u = ctx.saved_tensors
         (g,) = grads
         if _is_wide(a):
-            return _pull_back(a, u, g), None
-        return _pull_back(a.mT, u.mT, g.mT).mT, None
+            return _pull_back(a, u, g, ctx.equal), None, None
+        return _pull_back(a.mT, u.mT, g.mT, ctx.equal).mT, None, None
 
 
-def _pull_back(a: Tensor, u: Tensor, g: Tensor) -> Tensor:
+def _pull_back(a: Tensor, u: Tensor, g: Tensor, equal: bool) -> Tensor:
     turned = g @ u.mT
-    if a.data_ptr() == u.data_ptr() and not torch.is_grad_enabled():
+    if equal and not torch.is_grad_enabled():
         return g - 0.5 * (turned + turned.mT) @ u
     stretch = a @ u.mT  # H, symmetric up to rounding
     identity = torch.eye(stretch.shape[-1], dtype=a.dtype, device=a.device)
@@ -100,9 +113,7 @@ def _pull_back(a: Tensor, u: Tensor, g: Tensor) -> Tensor:
 
 def _excess(a: Tensor) -> Tensor:
     """A A' - I."""
-    error = a @ a.mT
-    error.diagonal(dim1=-2, dim2=-1).sub_(1)
-    return error
+    return a @ a.mT - torch.eye(a.shape[-2], dtype=a.dtype, device=a.device)
 
 
 def _size(error: Tensor) -> float:

@@ -32,10 +32,11 @@ def margin_radius(logits: Tensor, growth: float) -> tuple[Tensor, Tensor]:
 
     Args:
         logits: (N, K).
-        growth: Lipschitz constant of the margin.
+        growth: Lipschitz constant of the margin; with 0 a leading logit leads everywhere.
     """
     top = logits.double().topk(2, dim=1)
-    return (top.values[:, 0] - top.values[:, 1]) / growth, top.indices[:, 0]
+    gap = top.values[:, 0] - top.values[:, 1]
+    return torch.where(gap > 0, gap / growth, gap), top.indices[:, 0]
 
 
 def smoothed_margin(moments: Moments, y: Tensor) -> Tensor:

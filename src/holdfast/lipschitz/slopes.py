@@ -45,11 +45,12 @@ ACTIVATIONS: dict[str, Callable[..., float]] = {
     "selu": _always(SELU),
     "sigmoid": _always(0.25),
     "silu": _always(SILU),
-    "softplus": _always(1),
+    "softplus": lambda beta=1.0, threshold=20.0: 1.0 if beta > 0 and threshold >= 20 else math.inf,
     "softsign": _always(1),
     "tanh": _always(1),
 }
 """Largest slope of each activation, as a function of the options that torch's function of that name takes.
 
-Softplus becomes the identity above a threshold, with a jump of 2e-9 at the default one, which is left out of account.
+Softplus becomes the identity above a threshold, with a jump: of 2e-9 at the default one, which is left out of account,
+and too large for any constant below it.
 """

@@ -25,7 +25,7 @@ class Embedding(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Tokens."""
         patches = self.project(x).flatten(2).transpose(1, 2)
-        z: Tensor = torch.cat((self.token.expand(len(x), -1, -1), patches), dim=1) + self.position
+        z: Tensor = torch.cat((self.token.expand(x.shape[0], -1, -1), patches), dim=1) + self.position
         return z
 
 
