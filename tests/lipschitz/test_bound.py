@@ -305,7 +305,10 @@ def test_no_random_network_is_steeper_than_its_bound(model, norm, seed):
     assert found.lower <= found.upper * (1 + 1e-9)
 
 
-REFUSED = {"mobilenetv3-small": r"body\.0\.2.*product of two values", "vit-tiny": r"body\.1\.attention\.0', LayerNorm: no rule is known"}
+REFUSED = {
+    "mobilenetv3-small": r"body\.0\.2.*product of two values",
+    "vit-tiny": r"body\.1\.attention\.0', LayerNorm: no rule is known",
+}
 LIKE_ANOTHER = {"cnn8", "resnet18", "resnet34", "wrn-40-2", "wrn-28-10", "wrn-34-10"}
 
 
