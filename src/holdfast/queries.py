@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,18 +11,13 @@ from torch import Tensor
 from holdfast.types import Classifier
 
 
-@runtime_checkable
-class Narrowable(Protocol):
-    """A classifier that keeps something per example and can be told which examples a batch holds."""
-
-    def narrow(self, selection: Tensor) -> Classifier:
-        """The same classifier for a selection of the batch, by mask or indices."""
-        ...
-
-
 def narrow(model: Classifier, selection: Tensor) -> Classifier:
-    """The model for a part of the batch, to be called whenever examples leave it; plain models do not care."""
-    return model.narrow(selection) if isinstance(model, Narrowable) else model
+    """The model for a part of the batch, by mask or indices, to be called whenever examples leave it.
+
+    Classifiers that keep something per example have a method of this name; plain models do not care.
+    """
+    method: Callable[[Tensor], Classifier] | None = getattr(model, "narrow", None)
+    return model if method is None else method(selection)
 
 
 def network(model: Classifier) -> Classifier:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+import torch
 from torch import Tensor
 
 from holdfast.rng import Streams
@@ -157,6 +158,12 @@ class Certificate:
     prediction: Tensor
     radius: Tensor
     samples: Tensor | None = None
+
+    @classmethod
+    def of_nothing(cls, x: Tensor, *, sampled: bool = False) -> Certificate:
+        """Of an empty batch."""
+        none = torch.zeros(0, dtype=torch.int64, device=x.device)
+        return cls(none, none.double(), none if sampled else None)
 
 
 @runtime_checkable

@@ -7,12 +7,13 @@ import torch
 
 from holdfast.attacks import APGD, FAB, PGD
 from holdfast.certify.margin import Margin
+from holdfast.certify.smoothed_margin import SmoothedMargin
 from holdfast.errors import ModelError
 from holdfast.lipschitz import OrthogonalDense
 from holdfast.threat import L1, L2, Linf
 from holdfast.types import ABSTAIN
 from tests.certify.attacked import inside
-from tests.zoo import digits, digits_lipschitz, half_space, half_space_distance, images
+from tests.zoo import digits, digits_lipschitz, half_space, half_space_distance, images, normed
 
 KINDS = {"l1": L1, "l2": L2, "linf": Linf}
 
@@ -84,3 +85,19 @@ def test_a_constant_known_otherwise_is_taken():
 def test_one_logit_is_refused():
     with pytest.raises(ModelError, match=r"two classes or more; got shape \(3, 1\)"):
         Margin()(torch.nn.Linear(2, 1), torch.rand(3, 2))
+
+
+def test_the_certificate_is_that_of_the_network_in_evaluation_mode():
+    model, x = normed(), images(6)
+    expected = Margin()(model, x)
+    model.train()
+    found = Margin()(model, x)
+    torch.testing.assert_close(found.radius, expected.radius)
+    assert all(module.training for module in model.modules())
+
+
+def test_no_images_have_an_empty_certificate():
+    for certifier in (Margin(), SmoothedMargin(sigma=0.1, n=10)):
+        found = certifier(half_space(12), torch.empty(0, 12))
+        assert found.prediction.shape == found.radius.shape == (0,)
+        assert (found.samples is not None) == certifier.smoothed

@@ -333,3 +333,8 @@ def test_a_model_may_be_a_module_or_a_function():
     model = zoo.seeded(lambda: nn.Sequential(nn.Flatten(), nn.Linear(4, 3)))
     as_module, as_function = (GaussianSmoothing(sigma=0.1, n=100)(kind, x) for kind in (model, model.forward))
     assert torch.equal(as_module.radius, as_function.radius)
+
+
+def test_radii_that_no_sample_reaches_say_where_they_end():
+    with pytest.raises(ValueError, match=r"radius of 0\.7 at alpha 0\.001, .*every radius is below 0\.6"):
+        UniformSmoothing(width=0.6, sampling=Decision(radii=(0.7,)))

@@ -184,3 +184,10 @@ def test_bad_input_is_one_line(trained, argv, says):
 def test_something_to_certify_is_needed(trained):
     line = refused("certify", "--method", "margin", cwd=trained)
     assert "certify: expected a RUN, or --model with --weights and --data; see --help" in line
+
+
+def test_a_network_without_a_bound_is_refused_before_it_is_trained(tmp_path):
+    (tmp_path / "tiny.yaml").write_text(SMALL + "checks: [clean, margin]\n")
+    line = refused("run", "tiny.yaml", "--set", "model=vit-tiny", cwd=tmp_path)
+    assert re.search("checks: Margin: lipschitz bound: layer .*LayerNorm", line)
+    assert not list(tmp_path.rglob("*.safetensors"))

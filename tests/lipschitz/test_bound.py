@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from holdfast.errors import ModelError
-from holdfast.lipschitz import Downsampling, GroupSort, Householder, OrthogonalConvolution, OrthogonalDense
-from holdfast.lipschitz.bound import lipschitz_bound, margin_growth
+from holdfast.lipschitz import Downsampling, GroupSort, Householder, OrthogonalConvolution, OrthogonalDense, bound
+from holdfast.lipschitz.bound import LipschitzBound, lipschitz_bound, margin_growth
 from holdfast.losses import margin
 from holdfast.models import MODELS, ResNet, build
 from holdfast.rng import Streams
@@ -568,3 +568,17 @@ def test_an_attribute_called_plain_is_nobodys_business():
     model.plain = True
     model[1].plain = None
     assert lipschitz_bound(model, images(3)).upper == pytest.approx(1)
+
+
+def test_bounds_of_networks_that_do_not_change_are_computed_once(monkeypatch):
+    calls, one = [], LipschitzBound(1.0, None, (), "l2")
+    monkeypatch.setattr(bound, "lipschitz_bound", lambda *args, **named: calls.append(named) or one)
+    first, second, x, known = smooth(), smooth(seed=1), images(2), {}
+    for _ in range(2):
+        with bound.unchanging(known):
+            margin_growth(first, x, "l1")
+            margin_growth(second, x, "l2")
+    assert [call["norm"] for call in calls].count("l2") == 2
+    assert len(calls) == 3
+    margin_growth(second, x, "l2")
+    assert len(calls) == 4, "a bound was kept for a network that may have changed"

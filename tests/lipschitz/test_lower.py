@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from holdfast.errors import ModelError
 from holdfast.lipschitz import OrthogonalDense
 from holdfast.lipschitz.lower import lipschitz_lower
 from holdfast.rng import Streams
@@ -99,3 +100,8 @@ def test_bad_arguments_are_named():
         lipschitz_lower(linear(2), images(1), norm="l3")
     with pytest.raises(ValueError, match="lipschitz_lower: steps must be at least 1, got 0"):
         lipschitz_lower(linear(2), images(1), steps=0)
+
+
+def test_outputs_that_are_no_logits_are_refused():
+    with pytest.raises(ModelError, match=r"expected logits of shape \(1, classes\); got \(1, 1, 4, 4\)"):
+        lipschitz_lower(torch.nn.Identity(), images(2))

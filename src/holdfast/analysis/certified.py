@@ -24,6 +24,10 @@ SLACK = 1e-3, 1e-5
 """Share of a radius, and distance, by which rounding may carry an attack inside a certificate that holds."""
 
 
+NO_SHORTER = {"l1": ("l1",), "l2": ("l1", "l2"), "linf": ("l1", "l2", "linf")}
+"""Norms in which no distance is shorter than in the given one: a point found so near in them is so near in it."""
+
+
 def certified_accuracy(rows: pl.DataFrame, radii: Sequence[float]) -> pl.DataFrame:
     r"""Share of the examples that are right and certified at each radius, with its Wilson interval.
 
@@ -108,8 +112,8 @@ def contradictions(rows: pl.DataFrame) -> pl.DataFrame:
     """Certificates of the network that another check refutes: an error of the certificate or of that check.
 
     A certificate says that the prediction is the same at every point nearer than its radius. A row of another check
-    that has another prediction at a smaller distance in the same norm cannot be, whether the check is an attack or not;
-    neither can another prediction of the image itself, whose distance is 0 in every norm.
+    that has another prediction at a smaller distance cannot be, whether the check is an attack or not. Distances in the
+    same norm count, and in norms that are never shorter; 0 is 0 in every norm.
 
     Returns:
         A row for each such pair, the most glaring first: `run`, `weights`, `check` (the certificate), `norm`,
@@ -122,7 +126,7 @@ def contradictions(rows: pl.DataFrame) -> pl.DataFrame:
     )
     share, length = SLACK
     refuted = (
-        ((pl.col("found_in") == pl.col("norm")) | (pl.col("distance") == 0))
+        (_no_shorter("found_in", pl.col("norm")) | (pl.col("distance") == 0))
         & (pl.col("found") != pl.col("prediction"))
         & (pl.col("distance") < (1 - share) * pl.col("radius") - length)
     )
@@ -135,16 +139,22 @@ def contradictions(rows: pl.DataFrame) -> pl.DataFrame:
 def nearest_breaks(rows: pl.DataFrame, norm: str) -> pl.DataFrame:
     """How near each example of a network is to a wrong answer, as far as the checks in a norm have found out.
 
-    Every wrong answer counts, whatever budget it was found with; one to the image itself counts at 0 in every norm,
-    also that of a certificate of the network.
+    Every wrong answer counts, whatever budget it was found with, at its distance in the norm or in one that is never
+    shorter; one to the image itself counts at 0 in every norm, also that of a certificate of the network.
 
     Returns:
         A row for each run, weights and example: `distance` of the nearest wrong point, null where none was found.
     """
     of_network = ~is_certificate() | (pl.col("method").is_in(OF_THE_NETWORK) & (pl.col("prediction") >= 0))
-    wrong = ~pl.col("correct") & ((pl.col("norm") == norm) | (pl.col("distance") == 0))
+    wrong = ~pl.col("correct") & (_no_shorter("norm", pl.lit(norm)) | (pl.col("distance") == 0))
     nearest = pl.col("distance").filter(wrong & pl.col("distance").is_finite()).min()
     return rows.filter(of_network).group_by("run", "weights", "example", maintain_order=True).agg(distance=nearest)
+
+
+def _no_shorter(column: str, norm: pl.Expr) -> pl.Expr:
+    """Whether distances in the norms of a column bound those in another norm."""
+    known = [(norm == name) & pl.col(column).is_in(others) for name, others in NO_SHORTER.items()]
+    return pl.any_horizontal(pl.col(column) == norm, *known)
 
 
 def round_step(largest: float, count: int = 8) -> float:

@@ -73,27 +73,29 @@ class Copies:
     def _passes(self, rows: list[int], goals: list[int]) -> Iterator[tuple[Tensor, Tensor]]:
         """Row numbers and noisy copies, `batch` at a time; a pass is read before the next one overwrites it."""
         left = sum(goals) - sum(self._taken[row] for row in rows)
-        z = self._x.new_empty(min(self._batch, left), *self._x.shape[1:])
-        owners = torch.empty(len(z), dtype=torch.int64, device=self._x.device)
-        filled = 0
-        for row, values in self._blocks(rows, goals):
-            while len(values):
-                part = values[: len(z) - filled]
-                here = slice(filled, filled + len(part))
-                torch.add(self._x[row], part, alpha=self._noise.scale, out=z[here])
-                owners[here] = row
-                values, filled = values[len(part) :], filled + len(part)
-                if filled == len(z):
+        size, filled = min(self._batch, left), 0
+        z = self._x.new_empty(size, *self._x.shape[1:])
+        owners = torch.empty(size, dtype=torch.int64, device=self._x.device)
+        for row, count, values in self._blocks(rows, goals):
+            used = 0
+            while used < count:
+                part = min(count - used, size - filled)
+                noise, here = values.narrow(0, used, part), z.narrow(0, filled, part)
+                torch.add(self._x[row], noise, alpha=self._noise.scale, out=here)
+                owners.narrow(0, filled, part).fill_(row)
+                used, filled = used + part, filled + part
+                if filled == size:
                     yield owners, z
-                    left -= filled
-                    z, owners, filled = z[:left], owners[:left], 0
+                    left -= size
+                    size, filled = min(size, left), 0
+                    z, owners = z[:size], owners[:size]
 
-    def _blocks(self, rows: list[int], goals: list[int]) -> Iterator[tuple[int, Tensor]]:
-        """Noise of strength 1, at most a block at a time; what is left of an image's last block is never used."""
+    def _blocks(self, rows: list[int], goals: list[int]) -> Iterator[tuple[int, int, Tensor]]:
+        """Row, number of copies and a block of noise of strength 1, which an image's last copies use in part."""
         values = self._x.new_empty(BLOCK, *self._x.shape[1:])
         for row, goal in zip(rows, goals, strict=True):
             while self._taken[row] < goal:
                 self._noise.fill(values, self._generators[row])
                 count = min(BLOCK, goal - self._taken[row])
                 self._taken[row] += count
-                yield row, values[:count]
+                yield row, count, values

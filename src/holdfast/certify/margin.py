@@ -12,6 +12,8 @@ from torch import Tensor
 from holdfast.errors import ModelError
 from holdfast.lipschitz.bound import margin_growth
 from holdfast.lipschitz.radii import margin_radius
+from holdfast.modes import evaluating
+from holdfast.queries import network
 from holdfast.rng import Streams
 from holdfast.types import ABSTAIN, Certificate, Classifier
 
@@ -25,7 +27,8 @@ class Margin:
     for the predicted class :math:`c` of a network that is :math:`K_p`-Lipschitz in :math:`\ell_p`, since the margin
     changes by at most :math:`\alpha_p K_p` per unit of distance. A network that is :math:`K_2`-Lipschitz in
     :math:`\ell_2` also has, in :math:`D` dimensions, :math:`\alpha_2 K_2` for :math:`\ell_1` and
-    :math:`\alpha_2 K_2 \sqrt D` for :math:`\ell_\infty`; the smaller constant counts.
+    :math:`\alpha_2 K_2 \sqrt D` for :math:`\ell_\infty`; the smaller constant counts. The network is taken in
+    evaluation mode, whatever mode it is in.
 
     Args:
         norm: of distances.
@@ -49,8 +52,10 @@ class Margin:
 
     def __call__(self, model: Classifier, x: Tensor, *, rng: Streams | None = None) -> Certificate:
         """Certificate of each example; of two classes with equal logits neither is certified."""
-        growth = margin_growth(model, x, self.norm, self.constant)
-        with torch.no_grad():
+        if not len(x):
+            return Certificate.of_nothing(x)
+        with torch.no_grad(), evaluating(network(model)):
+            growth = margin_growth(model, x, self.norm, self.constant)
             logits = model(x)
         if logits.dim() != 2 or logits.shape[1] < 2:
             raise ModelError(f"margin: expected logits of two classes or more; got shape {tuple(logits.shape)}")

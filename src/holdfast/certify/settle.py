@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -22,7 +23,11 @@ def check_possible(sampling: Sampling, question: Question) -> None:
     while enough < most and sampling.falls_short(replace(question, n=enough)):
         enough = min(most, 2 * enough)
     if sampling.falls_short(replace(question, n=enough)):
-        raise ValueError(f"n: not even {most:,} are enough {purpose} at alpha {question.alpha:g}, got {question.n}")
+        limit = float(question.noise.quantile(np.ones(1))[0])
+        why = f"; with this noise every radius is below {limit:g}" if limit < math.inf else ""
+        raise ValueError(
+            f"n: not even {most:,} are enough {purpose} at alpha {question.alpha:g}, got {question.n}{why}"
+        )
     fewest = bisect.bisect_left(
         range(enough + 1), True, lo=1, key=lambda n: sampling.falls_short(replace(question, n=n)) is None
     )

@@ -44,6 +44,8 @@ from holdfast.certify.margin import check_constant
 from holdfast.certify.noise import Gaussian
 from holdfast.lipschitz.bound import margin_growth
 from holdfast.losses import margin
+from holdfast.modes import evaluating
+from holdfast.queries import network
 from holdfast.rng import Streams, streams
 from holdfast.types import ABSTAIN, Certificate, Classifier
 
@@ -51,6 +53,8 @@ from holdfast.types import ABSTAIN, Certificate, Classifier
 @dataclass(frozen=True, kw_only=True)
 class SmoothedMargin:
     """Smoothed-margin certificate (MSCR with a confidence bound); see the module for its proof.
+
+    The network is taken in evaluation mode, whatever mode it is in.
 
     Args:
         sigma: standard deviation of the noise in [0, 1] pixel units; copies are not clipped.
@@ -88,11 +92,14 @@ class SmoothedMargin:
 
     def __call__(self, model: Classifier, x: Tensor, *, rng: Streams | None = None) -> Certificate:
         """Certificate of each example."""
+        if not len(x):
+            return Certificate.of_nothing(x, sampled=True)
         rng = streams(rng, x)
-        growth = margin_growth(model, x, self.norm, self.constant)
-        euclidean = growth if self.norm == "l2" else margin_growth(model, x, "l2", self.constant)
-        classes = mean_logits(model, x, self.sigma, self.n0, rng.split("selection"), self.batch).argmax(1)
-        mean = estimate_margin(model, x, classes, self.sigma, self.n, rng.split("estimation"), self.batch).mean
+        with evaluating(network(model)):
+            growth = margin_growth(model, x, self.norm, self.constant)
+            euclidean = growth if self.norm == "l2" else margin_growth(model, x, "l2", self.constant)
+            classes = mean_logits(model, x, self.sigma, self.n0, rng.split("selection"), self.batch).argmax(1)
+            mean = estimate_margin(model, x, classes, self.sigma, self.n, rng.split("estimation"), self.batch).mean
         radius = certified_radius(mean, euclidean * self.sigma, self.n, self.alpha) / growth
         samples = torch.full_like(classes, self.n + self.n0)
         return Certificate(torch.where(radius > 0, classes, ABSTAIN), radius.clamp_min(0), samples)

@@ -195,8 +195,7 @@ Smoothing = GaussianSmoothing | LaplaceSmoothing | UniformSmoothing
 def certify(method: Smoothing, model: Classifier, x: Tensor, rng: Streams) -> Certificate:
     """CERTIFY: choose a class for each image, sample until its radius is settled, abstain where there is none."""
     if not len(x):
-        nothing = torch.zeros(0, dtype=torch.int64, device=x.device)
-        return Certificate(nothing, nothing.double(), nothing)
+        return Certificate.of_nothing(x, sampled=True)
     everyone = np.arange(len(x))
     chosen = _counter(method, model, x, rng, "selection").up_to(everyone, np.full(len(x), method.n0))
     classes = chosen.argmax(1)

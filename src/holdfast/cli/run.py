@@ -27,6 +27,7 @@ def command(
     with resumable():
         for job in jobs:
             splits = prepare(job.recipe.data, job.recipe.seed, data_root)
+            work.foresee(job, splits)
             work.train(job, splits, quiet=as_json, tensorboard=tensorboard)
             if work.is_first():
                 work.evaluate_run(job, splits, job.recipe.checks, quiet=as_json, trust=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.cli.screen import Bar, between_steps, percent
 from holdfast.cli.tensorboard import Board
 from holdfast.cli.verdicts import judge
-from holdfast.errors import LedgerError, RecipeError
+from holdfast.errors import LedgerError, ModelError, RecipeError
 
 if TYPE_CHECKING:
     from holdfast.checks import Check
@@ -49,6 +49,21 @@ def jobs(recipes: Sequence[Recipe], out: Path, *, fresh: bool = False) -> list[J
 def is_first() -> bool:
     """Whether this is the process that writes and speaks; with several devices the others only help to train."""
     return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0
+
+
+def foresee(job: Job, splits: Splits) -> None:
+    """Refuse a network without a Lipschitz bound before it is trained for certificates that need one."""
+    from holdfast.certify import Margin, SmoothedMargin
+    from holdfast.lipschitz import margin_growth
+    from holdfast.runs import new_model
+
+    need = [check for check in job.recipe.checks if isinstance(check, (Margin, SmoothedMargin)) and not check.constant]
+    if not need or job.run.labels():
+        return
+    try:
+        margin_growth(new_model(job.recipe, splits).eval(), splits.test.batch(slice(0, 1))[0], need[0].norm)
+    except ModelError as error:
+        raise RecipeError(f"{job.recipe.name}: checks: {type(need[0]).__name__}: {error}") from error
 
 
 def train(job: Job, splits: Splits, *, quiet: bool, tensorboard: bool = False) -> None:

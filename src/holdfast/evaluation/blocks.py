@@ -20,6 +20,7 @@ from holdfast.evaluation.deadline import OutOfTimeError, until
 from holdfast.evaluation.points import write_points
 from holdfast.evaluation.setting import Block, Named, Setting
 from holdfast.evaluation.subject import Subject, try_out
+from holdfast.lipschitz.bound import unchanging
 from holdfast.modes import evaluating
 from holdfast.recipe import EvaluateRecipe
 from holdfast.results import Ledger
@@ -94,7 +95,7 @@ def _run_block(named: Named, setting: Setting, number: int, places: range) -> li
     kept: list[Tensor] = []
     points = named.points(number, setting)
     keep = setting.how.gallery if places.start == 0 else 0
-    with evaluating(setting.subject.model):
+    with evaluating(setting.subject.model), unchanging(setting.bounds):
         for _, part in setting.batches(places):
             new, x, z = run_batch(setting.subject.model, part, named.check, setting.streams(part), until=setting.until)
             if not rows and z is not x:

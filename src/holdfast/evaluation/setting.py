@@ -18,6 +18,7 @@ from holdfast.data import Split
 from holdfast.evaluation.batch import Row
 from holdfast.evaluation.gallery import keep_images
 from holdfast.evaluation.subject import Subject
+from holdfast.lipschitz.bound import Known
 from holdfast.recipe import EvaluateRecipe, describe
 from holdfast.results import SCHEMA, Ledger
 from holdfast.rng import Streams
@@ -70,6 +71,11 @@ class Setting:
     ledger: Ledger | None = None
     gallery: Path | None = None
     points: Path | None = None
+
+    @cached_property
+    def bounds(self) -> Known:
+        """Lipschitz bounds of the model, as far as they were asked for; it does not change."""
+        return {}
 
     @cached_property
     def order(self) -> Tensor:

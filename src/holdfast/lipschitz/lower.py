@@ -21,7 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from holdfast.errors import unknown
+from holdfast.errors import ModelError, unknown
 from holdfast.gradients import input_gradient, input_jacobian
 from holdfast.lipschitz.export import export
 from holdfast.lipschitz.norms import ORDER
@@ -107,7 +107,10 @@ def _climb(
 def _first_direction(model: Classifier, x: Tensor, norm: Norm, rng: Streams) -> Tensor:
     """The steepest direction at each image, or a random one of a network with many classes."""
     with torch.no_grad():
-        classes = model(x[:1]).shape[1]
+        shape = tuple(model(x[:1]).shape)
+    if len(shape) != 2:
+        raise ModelError(f"lipschitz lower bound: expected logits of shape (1, classes); got {shape}")
+    classes = shape[1]
     if classes > CLASSES:
         return EXTREMES[norm](rng.normal(x))
     _, jacobian, _ = input_jacobian(lambda logits: logits, model, x)

@@ -140,7 +140,9 @@ def refuted(runs: Sequence[RunData]) -> Refuted | None:
     sentence = (
         f"{count(examples)} certified examples of {', '.join(found['run'].unique(maintain_order=True))} are refuted: a "
         "check found another answer inside the certified radius. Either the certificate or the check is wrong; "
-        "neither number may be used before it is known which."
+        "neither number may be used before it is known which. Look first whether a `constant` was given that is too "
+        "small, and whether both saw the same network: a forward pass that changes with its mode or its calls has no "
+        "certificate."
     )
     more = f", {REFUTED} of {count(len(found))} shown" if len(found) > REFUTED else ""
     columns = ("Example", "Certified radius", "Distance found", "By")
