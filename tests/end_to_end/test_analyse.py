@@ -1,10 +1,12 @@
 """`holdfast analyse` and `holdfast select` as a user calls them."""
 
+import dataclasses
 import json
+import statistics
 
 import pytest
 
-from holdfast.analysis.store import read_answers
+from holdfast.analysis.store import read_answers, write_answer
 from tests.end_to_end.command import good, refused, said
 from tests.end_to_end.test_certify import SMALL
 from tests.report.reading import read
@@ -54,15 +56,46 @@ def test_what_is_known_is_not_computed_again(place, monkeypatch):
     assert said("analyse", "sra", run, *ASKED, cwd=place) == first
 
 
+def test_thickness_is_kept_resumed_and_told_per_class(place):
+    asked = ["runs/grid/a/seed-0", "--points", "16", "--steps", "3", "--batch-size", "16"]
+    found = said("analyse", "thickness", *asked, cwd=place)
+    values = found["result"]["value"]
+    assert len(values) == 40
+    assert 0 <= min(values) <= max(values) <= 1
+    shown = good("analyse", "thickness", *asked, cwd=place)
+    assert f"{statistics.fmean(values):.4f}" in shown
+    (answer,) = [one for one in read_answers(place / found["run"]) if one.kind == "thickness"]
+    cut = {name: values[:16] for name, values in answer.result.items()}
+    write_answer(place / found["run"], dataclasses.replace(answer, result=cut))
+    assert said("analyse", "thickness", *asked, cwd=place) == found
+
+
+def test_flatness_is_kept_and_resumed(place):
+    asked = ["runs/grid/a/seed-0", "--radii", "0,1,2", "--draws", "3"]
+    found = said("analyse", "flatness", *asked, cwd=place)
+    levels = found["result"]["levels"]
+    assert [level["radius"] for level in levels] == [0, 1, 2]
+    assert [len(level["losses"]) for level in levels] == [1, 3, 3]
+    assert "distance in all parameters" in good("analyse", "flatness", *asked, cwd=place)
+    (answer,) = [one for one in read_answers(place / found["run"]) if one.kind == "flatness"]
+    write_answer(place / found["run"], dataclasses.replace(answer, result={"levels": answer.result["levels"][:1]}))
+    assert said("analyse", "flatness", *asked, cwd=place) == found
+    other = said("analyse", "flatness", *asked, "--by-filter", cwd=place)["result"]["levels"]
+    assert other[0] == levels[0]
+    assert other[1] != levels[1]
+
+
 @pytest.mark.parametrize(
     ("argv", "says"),
     [
-        (["what"], "analyse: unknown name 'what'; known: sra"),
+        (["what"], "No such command 'what'"),
         (["sra", "runs/grid/a/seed-0", "--eps", "a"], "--eps"),
         (["sra", "runs/grid/a/seed-0", "--sigma", "-1"], "--sigma: expected numbers from 0 on"),
         (["sra", "runs/grid/a/seed-0", "--loss", "marging"], "--loss: unknown name 'marging'"),
         (["sra", "runs/grid/a/seed-0", "--norm", "l0"], "--norm: unknown name 'l0'; known: l1, l2, linf"),
         (["sra", "nowhere"], "nowhere"),
+        (["thickness", "runs/grid/a/seed-0", "--alpha", "0.8"], "expected -1 <= alpha < beta <= 1, got 0.8 and 0.75"),
+        (["flatness", "runs/grid/a/seed-0", "--radii", "-1"], "--radii: expected numbers from 0 on"),
     ],
 )
 def test_bad_questions_are_one_line(place, argv, says):

@@ -11,7 +11,7 @@ import typer
 from holdfast.errors import HoldfastError
 
 VERBS = (
-    "run", "train", "evaluate", "attack", "certify", "analyse", "audit", "report", "compare", "select", "list", "show",
+    "run", "train", "evaluate", "attack", "certify", "audit", "report", "compare", "select", "list", "show",
     "schema",
 )  # fmt: skip
 
@@ -42,7 +42,8 @@ def _options(
 
 for _verb in VERBS:
     app.command(_verb)(import_module(f"holdfast.cli.{_verb}").command)
-app.add_typer(import_module("holdfast.cli.data").app, name="data")
+for _group in ("analyse", "data"):
+    app.add_typer(import_module(f"holdfast.cli.{_group}").app, name=_group)
 
 
 def main() -> None:

@@ -19,12 +19,13 @@ from holdfast.report.composed import yield_tables
 from holdfast.report.curves import Chart, budget_charts, training_charts
 from holdfast.report.distances import curve_tables, distance_charts, distances_of, quartile_table
 from holdfast.report.figures import Figure, figure
+from holdfast.report.geometry import class_thickness_table, flatness_charts, flatness_tables, thickness_table
 from holdfast.report.maps import areas, grid_maps, sra_maps
 from holdfast.report.numbers import decimal
 from holdfast.report.provenance import doubts, facts_table
 from holdfast.report.runs import RunData
 from holdfast.report.summary import verdict
-from holdfast.report.tables import cost, epochs, headline, unfinished_table
+from holdfast.report.tables import Table, cost, epochs, headline, unfinished_table
 from holdfast.report.trust import trust
 from holdfast.report.unfinished import gaps
 from holdfast.results import unsettled
@@ -55,6 +56,34 @@ class Picture:
     images: tuple[str, str, str]
 
 
+@dataclass(frozen=True)
+class Geometry:
+    """The section on boundary and flatness.
+
+    Args:
+        thickness: of each network, None where nobody asked.
+        by_class: the same by class.
+        flatness: charts of the loss around the parameters.
+        flatness_tables: the charts in numbers.
+    """
+
+    thickness: Table | None
+    by_class: Table | None
+    flatness: Sequence[Figure]
+    flatness_tables: Sequence[Table]
+
+    @classmethod
+    def of(cls, runs: Sequence[RunData], labels: Sequence[str]) -> Geometry:
+        """What analyses found of these runs."""
+        charts = _figures(flatness_charts(runs), labels, "flatness")
+        return cls(thickness_table(runs), class_thickness_table(runs), charts, flatness_tables(runs))
+
+    @property
+    def there(self) -> bool:
+        """Whether there is anything to show."""
+        return self.thickness is not None or bool(self.flatness)
+
+
 def render(runs: Sequence[RunData], *, title: str | None = None) -> str:
     """The whole page as text."""
     labels = [run.label for run in runs]
@@ -67,7 +96,8 @@ def render(runs: Sequence[RunData], *, title: str | None = None) -> str:
     between = brackets.brackets_of(runs, proofs)
     proved = _figures(certified.certified_charts(runs, proofs), labels, "certified")
     drawn = [figure(brackets.bracket_chart(one), [""], f"bracket-{number}") for number, one in enumerate(between)]
-    figures = (*robustness, *distances, *proved, *drawn, *training)
+    geometry = Geometry.of(runs, labels)
+    figures = (*robustness, *distances, *proved, *drawn, *geometry.flatness, *training)
     scripts = [*([_plotly()] if figures else []), _file("report.js")]
     return (
         _environment()
@@ -98,6 +128,7 @@ def render(runs: Sequence[RunData], *, title: str | None = None) -> str:
             areas=areas(runs),
             grids=grid_maps(runs),
             smoothed_maps=sra_maps(runs),
+            geometry=geometry,
             training=training,
             specs={each.identifier: each.spec for each in figures},
             epochs=[epochs(run) for run in runs if run.epochs],

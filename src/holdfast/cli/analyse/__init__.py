@@ -1,0 +1,13 @@
+"""`holdfast analyse`: questions about one network, whose answers go to its directory and its report; a file each."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import typer
+
+QUESTIONS = ("sra", "thickness", "flatness")
+
+app = typer.Typer(help="Ask a question about a network; repeat the command to resume.", no_args_is_help=True)
+for _question in QUESTIONS:
+    app.command(_question)(import_module(f"holdfast.cli.analyse.{_question}").command)

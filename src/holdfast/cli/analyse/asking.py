@@ -1,0 +1,137 @@
+"""What all questions have in common: a network to ask about, and an answer that is kept, printed and reported."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holdfast.cli.evaluate import (
+    Asked,
+    BatchSize,
+    Data,
+    Grey,
+    Model,
+    Name,
+    Numbers,
+    Ready,
+    Seed,
+    Size,
+    Subset,
+    Trust,
+    Weights,
+    prepared,
+)
+from holdfast.cli.options import OUT, Json, Out, Root
+from holdfast.cli.screen import interrupt_on_kill, resumable
+from holdfast.errors import RecipeError
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from holdfast.analysis.store import Answer
+
+Ask = Callable[..., "Answer"]
+"""A question: what is ready, whether to be quiet, and options of its own, to the answer."""
+
+
+def asking(ask: Ask, show: Callable[[Answer], None]) -> Callable[..., None]:
+    """The command of a question, with its own options first; its module must not delay annotations."""
+    own = [*inspect.signature(ask).parameters.values()][2:]
+    run, *shared = inspect.signature(_about_a_network, eval_str=True).parameters.values()
+    parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (run, *own, *shared[2:])]
+
+    def command(**said: Any) -> None:
+        mine = {each.name: said.pop(each.name) for each in own}
+        _about_a_network(ask=lambda ready, quiet: ask(ready, quiet, **mine), show=show, **said)
+
+    said: Any = command
+    said.__doc__ = ask.__doc__
+    said.__signature__ = inspect.Signature(parameters)
+    said.__annotations__ = {each.name: each.annotation for each in parameters}
+    return command
+
+
+def _about_a_network(
+    run: Annotated[
+        Path | None, typer.Argument(metavar="[RUN|CHECKPOINT]", help="Run directory or weights by holdfast.")
+    ] = None,
+    ask: Any = None, show: Any = None,
+    model: Model = None, weights: Weights = None, data: Data = None, mean: Numbers = None, std: Numbers = None,
+    size: Size = None, grey: Grey = False, subset: Subset = None, name: Name = None, seed: Seed = None,
+    batch_size: BatchSize = None, trust: Trust = False, out: Out = OUT, data_root: Root = None, as_json: Json = False,
+) -> None:  # fmt: skip
+    from holdfast.report import write_report
+
+    interrupt_on_kill()
+    asked = Asked(
+        run=run, model=model, weights=weights, data=data, checks=None, mean=mean, std=std, size=size, grey=grey,
+        subset=subset, name=name, seed=seed, batch_size=batch_size, order=None, budget=None, trust=trust, out=out,
+        root=data_root, quiet=as_json, verb="analyse",
+    )  # fmt: skip
+    with resumable():
+        ready = prepared(asked)
+        if batch_size is None:
+            ready = replace(ready, how=replace(ready.how, batch_size=64))
+        answer = ask(ready, as_json)
+        path = ready.run.path
+        report = write_report([path], path / "report.html") if ready.run.ledger.parts() else None
+    if as_json:
+        typer.echo(json.dumps({**asdict(answer), "run": str(path), "report": report and str(report)}))
+        return
+    show(answer)
+    if report:
+        typer.echo(f"report: {report}")
+
+
+@dataclass(frozen=True)
+class Examples:
+    """The network and its test images, on the same device.
+
+    Args:
+        model: the network.
+        x: images.
+        y: labels.
+        index: of the examples.
+        question: what was asked, with what is known of the answer.
+    """
+
+    model: nn.Module
+    x: Tensor
+    y: Tensor
+    index: Tensor
+    question: Answer
+
+
+def examples(ready: Ready, kind: str, settings: Mapping[str, Any], nothing: Mapping[str, Any]) -> Examples:
+    """What a question is asked about; the answer so far is that of an earlier call, or `nothing`."""
+    from typing import cast
+
+    from torch import nn
+
+    from holdfast.analysis.store import Answer, find_answer
+    from holdfast.cli.work import to_device
+    from holdfast.evaluation.subject import place
+
+    subject, test = ready.subjects[0], ready.splits.test
+    to_device(subject.model)
+    where, (x, y) = place(subject.model), test.batch(slice(None))
+    facts = {"seed": ready.seed, "examples": len(x), "fingerprint": ready.splits.fingerprint}
+    question = Answer(kind, subject.weights, subject.hash[:12], {**settings, **facts}, nothing)
+    found = find_answer(ready.run.path, question) or question
+    return Examples(cast(nn.Module, subject.model), x.to(where), y.to(where.device), test.index, found)
+
+
+def numbers(option: str, text: str) -> tuple[float, ...]:
+    """Numbers from 0 on, in order, each once."""
+    from holdfast.recipe import parse
+
+    found: tuple[float, ...] = parse(tuple[float, ...], text.split(","), where=lambda path: option)
+    if not found or not all(0 <= value < float("inf") for value in found):
+        raise RecipeError(f"{option}: expected numbers from 0 on, such as 0,0.25,0.5; got {text!r}")
+    return tuple(sorted(set(found)))

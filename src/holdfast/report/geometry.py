@@ -1,0 +1,101 @@
+"""The boundary and the loss around a network: thickness and flatness, as analyses found them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from holdfast.analysis.spread import by_class, spread
+from holdfast.analysis.store import Answer
+from holdfast.report.curves import Chart, Curve
+from holdfast.report.numbers import count, decimal, percent, short
+from holdfast.report.runs import RunData
+from holdfast.report.tables import Cell, Table
+
+BY_FILTER = {True: "distance, as a share of each filter", False: "distance in all parameters together"}
+
+
+def thickness_table(runs: Sequence[RunData]) -> Table | None:
+    """Mean thickness and spread of each answer; None where nobody asked."""
+    rows = []
+    for place, answer in _answers(runs, "thickness"):
+        result, settings = answer.result, answer.settings
+        found, reached = spread(result["value"]), sum(result["reached"]) / len(result["reached"])
+        band = f"({short(settings['alpha'])}, {short(settings['beta'])})"
+        cells = [
+            Cell(decimal(found.mean, 4), f"± {decimal(found.half, 4)}"), Cell(decimal(found.deviation, 4)),
+            Cell(percent(reached)), Cell(count(len(result["value"]))), Cell(band), Cell(short(settings["eps"])),
+        ]  # fmt: skip
+        rows.append((_who(runs[place], answer), cells))
+    columns = ("Mean, 95 %", "Deviation", "Segments that arrive", "Images", "Band", "Longest segment (ℓ2)")
+    return Table("Boundary thickness", "Run", columns, rows) if rows else None
+
+
+def class_thickness_table(runs: Sequence[RunData]) -> Table | None:
+    """Mean thickness by predicted class; None where nobody asked."""
+    found = [(runs[place], answer, by_class(answer.result)) for place, answer in _answers(runs, "thickness")]
+    classes = sorted({name for _, _, groups in found for name in groups})
+    means = [spread(values).mean for _, _, groups in found for values in groups.values()]
+    if not found:
+        return None
+    low, high = min(means), max(means)
+
+    def cell(values: Sequence[float] | None) -> Cell:
+        if values is None:
+            return Cell("")
+        mean = spread(values).mean
+        return Cell(decimal(mean, 3), heat=(mean - low) / (high - low) if high > low else 0.0, good=True)
+
+    rows = [(_who(run, answer), [cell(groups.get(name)) for name in classes]) for run, answer, groups in found]
+    columns = [found[0][0].class_name(name) for name in classes]
+    return Table("Mean boundary thickness by predicted class", "Run", columns, rows)
+
+
+def flatness_charts(runs: Sequence[RunData]) -> tuple[Chart, ...]:
+    """Mean loss against the distance from the parameters, a chart for each way of measuring it."""
+    curves: dict[bool, list[Curve]] = {}
+    for place, answer in _answers(runs, "flatness"):
+        levels = answer.result["levels"]
+        found = [spread(level["losses"]) for level in levels]
+        x, y = (tuple(values) for values in ([level["radius"] for level in levels], [one.mean for one in found]))
+        low, high = (tuple(one.mean + sign * one.half for one in found) for sign in (-1, 1))
+        kind = f"{answer.weights} weights"
+        curves.setdefault(answer.settings["by_filter"], []).append(Curve(place, kind, x, y, low, high))
+    return tuple(
+        Chart("Loss around the parameters", BY_FILTER[way], tuple(some), False) for way, some in sorted(curves.items())
+    )
+
+
+def flatness_tables(runs: Sequence[RunData]) -> list[Table]:
+    """The charts in numbers: a row for each distance, a column for each network."""
+    columns: dict[bool, dict[str, dict[float, Cell]]] = {}
+    for place, answer in _answers(runs, "flatness"):
+        settings = answer.settings
+        cells = columns.setdefault(settings["by_filter"], {}).setdefault(_who(runs[place], answer), {})
+        for level in answer.result["levels"]:
+            losses, errors = spread(level["losses"]), spread(level["errors"])
+            note = f"± {decimal(losses.half, 4)}; {percent(1 - errors.mean)} right"
+            cells[level["radius"]] = Cell(decimal(losses.mean, 4), note)
+    return [
+        Table(
+            "Mean loss with its 95 % interval, and accuracy, at each distance from the parameters",
+            BY_FILTER[way].capitalize(),
+            list(found),
+            [
+                (short(radius), [cells.get(radius, Cell("")) for cells in found.values()])
+                for radius in sorted({radius for cells in found.values() for radius in cells})
+            ],
+        )
+        for way, found in sorted(columns.items())
+    ]
+
+
+def _answers(runs: Sequence[RunData], kind: str) -> Iterator[tuple[int, Answer]]:
+    """Answers that say something, with the place of their run."""
+    for place, run in enumerate(runs):
+        for answer in run.answers:
+            if answer.kind == kind and any(answer.result.values()):
+                yield place, answer
+
+
+def _who(run: RunData, answer: Answer) -> str:
+    return f"{run.label} ({answer.weights})"
