@@ -50,9 +50,10 @@ class Bracket:
 
     @property
     def far(self) -> float:
-        """Where both curves end: behind the last radius and the last break."""
-        ends = (self.proof.radii, self.broken)
-        return max((float(values[-1]) for values in ends if len(values)), default=0.0)
+        """Where both curves end: at the last radius or behind nearly all breaks; noise breaks some from very far."""
+        ends = [float(self.proof.radii[-1])] if len(self.proof.radii) else []
+        ends += [float(np.quantile(self.broken, 0.95, method="higher"))] if len(self.broken) else []
+        return max(ends, default=0.0)
 
 
 def brackets_of(runs: Sequence[RunData], found: Sequence[Proof]) -> tuple[Bracket, ...]:
@@ -79,7 +80,7 @@ def bracket_chart(one: Bracket) -> Chart:
     """Certified, attacked and what lies between."""
     norm = NORMS.get(one.proof.norm, one.proof.norm)
     below = certified_curve(one.proof, 0, CERTIFIED, one.far)
-    at = np.unique(np.concatenate([[0.0], one.broken, [one.far]]))
+    at = np.unique(np.concatenate([[0.0], one.broken[one.broken <= one.far], [one.far]]))
     if len(at) > LIMIT:
         at = np.linspace(0.0, one.far, LIMIT)
     shares = [counted_share(one.unbroken(float(radius)), one.proof.examples) for radius in at]

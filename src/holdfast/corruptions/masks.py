@@ -1,0 +1,108 @@
+"""Parts of an image that cannot be seen: patches, stripes, and detail that is lost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from holdfast.rng import Streams, streams
+
+
+@dataclass(frozen=True, kw_only=True)
+class Occlusion:
+    """Square patches at random places, which may overlap but do not leave the image.
+
+    Args:
+        count: how many.
+        size: their height and width in pixels; what is larger than the image covers its side.
+        value: what they show.
+
+    Reference:
+        Nguyen et al., discriminative loss and noise injection (seed of this toolkit), section 7: 20 patches of 70x70 on
+        photographs of roads.
+    """
+
+    count: int = 20
+    size: int
+    value: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check(self.count, self.size, "size", self.value)
+
+    def __call__(self, x: Tensor, *, rng: Streams | None = None) -> Tensor:
+        """Images with patches, (N, C, H, W)."""
+        rng = streams(rng, x)
+        rows, columns = (
+            _covered(rng.split(name), x.shape[dim], self.count, self.size).to(x.device)
+            for name, dim in (("rows", -2), ("columns", -1))
+        )
+        hidden = (rows[..., :, None] & columns[..., None, :]).any(1)
+        return x.masked_fill(hidden[:, None], self.value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stripes:
+    """Vertical stripes at random places, which may overlap.
+
+    Args:
+        count: how many.
+        thickness: in pixels.
+        value: what they show.
+
+    Reference:
+        As for `Occlusion`: 10 stripes of thickness 6.
+    """
+
+    count: int = 10
+    thickness: int
+    value: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check(self.count, self.thickness, "thickness", self.value)
+
+    def __call__(self, x: Tensor, *, rng: Streams | None = None) -> Tensor:
+        """Images with stripes, (N, C, H, W)."""
+        hidden = _covered(streams(rng, x), x.shape[-1], self.count, self.thickness).any(1).to(x.device)
+        return x.masked_fill(hidden[:, None, None], self.value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DownUp:
+    """The image made smaller, by means over the pixels that fall together, and brought back to its size bilinearly.
+
+    Args:
+        factor: by which height and width shrink, rounded to whole pixels and at least one.
+
+    Reference:
+        As for `Occlusion`: a factor of 3.
+    """
+
+    factor: float = 3.0
+
+    def __post_init__(self) -> None:
+        if not self.factor >= 1:
+            raise ValueError(f"factor must be at least 1, got {self.factor}")
+
+    def __call__(self, x: Tensor, *, rng: Streams | None = None) -> Tensor:
+        """Blurred images, (N, C, H, W)."""
+        size = [max(1, round(side / self.factor)) for side in x.shape[-2:]]
+        small = F.adaptive_avg_pool2d(x, size)
+        return F.interpolate(small, x.shape[-2:], mode="bilinear", align_corners=False).clamp(0, 1)
+
+
+def _covered(rng: Streams, side: int, count: int, size: int) -> Tensor:
+    """Which places of a side each of `count` pieces covers, (N, count, side)."""
+    size = min(size, side)
+    first = rng.integers(side - size + 1, (count,))[..., None]
+    place = torch.arange(side)
+    return (place >= first) & (place < first + size)
+
+
+def _check(count: int, size: int, name: str, value: float) -> None:
+    if count < 1 or size < 1:
+        raise ValueError(f"count and {name} must be at least 1, got {count} and {size}")
+    if not 0 <= value <= 1:
+        raise ValueError(f"value must lie in [0, 1], got {value}")

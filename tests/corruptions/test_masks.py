@@ -1,0 +1,79 @@
+"""Patches, stripes and lost detail: how much is hidden, and where."""
+
+import pytest
+import torch
+
+from holdfast.corruptions import DownUp, Occlusion, Stripes
+from holdfast.rng import Streams
+from tests.zoo import images
+
+BRIGHT = torch.full((400, 1, 12, 10), 0.5)
+
+
+def test_one_patch_hides_its_area_anywhere_inside_equally_often():
+    hidden = Occlusion(count=1, size=3)(BRIGHT, rng=Streams(0, "", 400)) == 0
+    assert (hidden.flatten(1).sum(1) == 9).all()
+    corners = hidden[:, 0].int().flatten(1).argmax(1)  # the first hidden pixel is the corner of the patch
+    rows, columns = corners // 10, corners % 10
+    assert rows.unique().tolist() == list(range(10))
+    assert columns.unique().tolist() == list(range(8))
+    assert (rows.bincount() - 40).abs().max() < 25
+
+
+def test_patches_are_squares_and_overlap_only_by_chance():
+    hidden = Occlusion(count=2, size=3)(BRIGHT, rng=Streams(1, "", 400)) == 0
+    covered = hidden.flatten(1).sum(1)
+    assert covered.max() == 18
+    assert covered.min() >= 9
+    # two random 3x3 squares of 12 x 10 share this much on average
+    shared = 1.0
+    for side in (12, 10):
+        places = range(side - 2)
+        shared *= sum(max(0, 3 - abs(a - b)) for a in places for b in places) / len(places) ** 2
+    assert float(covered.float().mean()) == pytest.approx(18 - shared, abs=0.3)
+
+
+def test_stripes_are_whole_columns():
+    hidden = Stripes(count=1, thickness=4)(BRIGHT, rng=Streams(0, "", 400)) == 0
+    columns = hidden[:, 0].all(1)
+    assert (columns.sum(1) == 4).all()
+    assert torch.equal(hidden[:, 0].any(1), columns)
+
+
+def test_what_is_larger_than_the_image_covers_it():
+    assert (Occlusion(count=1, size=50, value=1.0)(BRIGHT) == 1).all()
+    assert (Stripes(count=1, thickness=50)(BRIGHT) == 0).all()
+
+
+def test_channels_are_hidden_together():
+    x = images(5, (3, 8, 8))
+    for corruption in (Occlusion(count=2, size=3, value=0.25), Stripes(count=2, thickness=2, value=0.25)):
+        hidden = corruption(x) == 0.25
+        assert torch.equal(hidden[:, 0], hidden[:, 2])
+        assert torch.equal(corruption(x)[~hidden], x[~hidden])
+
+
+def test_detail_below_the_factor_is_lost_and_what_is_coarser_stays():
+    line = torch.linspace(0, 1, 12)
+    ramp = line.expand(1, 1, 12, 12)
+    torch.testing.assert_close(DownUp(factor=3)(ramp)[..., 1:-1], ramp[..., 1:-1], atol=1e-6, rtol=0)
+    assert float((DownUp(factor=3)(ramp) - ramp).abs().max()) < 0.1
+    board = ((torch.arange(12)[:, None] + torch.arange(12)) % 2).float().expand(1, 1, 12, 12)
+    assert float((DownUp(factor=3)(board) - 0.5).abs().max()) < 0.06
+    assert torch.equal(DownUp(factor=1)(board), board)
+    assert DownUp(factor=100)(board).unique().numel() == 1
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Occlusion(count=0, size=3), "count and size must be at least 1, got 0 and 3"),
+        (lambda: Occlusion(size=0), "count and size must be at least 1"),
+        (lambda: Stripes(thickness=0), "count and thickness must be at least 1, got 10 and 0"),
+        (lambda: Stripes(thickness=1, value=2.0), r"value must lie in \[0, 1\], got 2"),
+        (lambda: DownUp(factor=0.5), "factor must be at least 1, got 0.5"),
+    ],
+)
+def test_bad_arguments_are_one_line(make, says):
+    with pytest.raises(ValueError, match=says):
+        make()
