@@ -1,5 +1,7 @@
 r"""Per-example losses: logits (N, K) and labels (N,) to (N,). Attacks climb them, training averages them.
 
+`cross_entropy` also takes label distributions, (N, K).
+
 :math:`z` are the logits, :math:`y` the label and :math:`z_{\pi_1} \ge z_{\pi_2} \ge \dots` the sorted logits.
 """
 
@@ -15,8 +17,8 @@ from holdfast.types import Loss
 
 
 def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
-    r""":math:`-\log \mathrm{softmax}(z)_y`."""
-    return F.cross_entropy(logits, y, reduction="none")
+    r""":math:`-\log \mathrm{softmax}(z)_y`; of label distributions, (N, K), as `soft_cross_entropy`."""
+    return soft_cross_entropy(logits, y) if y.is_floating_point() else F.cross_entropy(logits, y, reduction="none")
 
 
 def soft_cross_entropy(logits: Tensor, target: Tensor) -> Tensor:

@@ -124,6 +124,20 @@ class Augmentation(Protocol):
         ...
 
 
+@runtime_checkable
+class Softening(Augmentation, Protocol):
+    """An augmentation after which labels are less certain."""
+
+    @property
+    def softens(self) -> bool:
+        """Whether labels change with these settings; if not, it is as any other augmentation."""
+        ...
+
+    def confidence(self, z: Tensor, x: Tensor, classes: int) -> Tensor:
+        """Probability that stays with the label's class, (N,), when the images `x` became `z`."""
+        ...
+
+
 @dataclass(frozen=True)
 class Terms:
     """What an objective returns.
@@ -138,7 +152,10 @@ class Terms:
 
 
 class Objective(Protocol):
-    """What training minimises."""
+    """What training minimises.
+
+    One that also takes label distributions, (N, K), says so with a class attribute `soft_labels = True`.
+    """
 
     def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
         """Terms of a batch."""

@@ -37,8 +37,8 @@ def test_no_padding_changes_nothing_and_reflection_invents_no_black() -> None:
         RandomCrop(padding=-1)
 
 
-@pytest.mark.parametrize("name", sorted(AUGMENTATIONS))
-def test_augmentations_do_not_depend_on_the_batch_or_touch_anything(name: str) -> None:
+@pytest.mark.parametrize("name", ["horizontal_flip", "random_crop"])
+def test_moves_pixels_whatever_the_batch_and_the_dtype(name: str) -> None:
     augmentation, before, state = AUGMENTATIONS[name], X.clone(), torch.get_rng_state()
     whole = augmentation(X, rng=Streams(3, "a", 64))
     parts = [augmentation(X[i : i + 7], rng=Streams(3, "a", list(range(64))[i : i + 7])) for i in range(0, 64, 7)]

@@ -2,11 +2,40 @@
 
 from __future__ import annotations
 
+from holdfast.augment.augmix import AugMix
 from holdfast.augment.crop import RandomCrop
+from holdfast.augment.deepaugment import DeepAugment
 from holdfast.augment.flip import HorizontalFlip
+from holdfast.augment.pixmix import PixMix
+from holdfast.augment.randaugment import RandAugment, TrivialAugment
+from holdfast.augment.soft import augmented, soften, softens
+from holdfast.augment.spider import Spider, rescale
 from holdfast.types import Augmentation
 
-AUGMENTATIONS: dict[str, Augmentation] = {"random_crop": RandomCrop(), "horizontal_flip": HorizontalFlip()}
+AUGMENTATIONS: dict[str, Augmentation] = {
+    "random_crop": RandomCrop(),
+    "horizontal_flip": HorizontalFlip(),
+    "spider": Spider(),
+    "augmix": AugMix(),
+    "pixmix": PixMix(),
+    "deepaugment": DeepAugment(),
+    "randaugment": RandAugment(),
+    "trivialaugment": TrivialAugment(),
+}
 """Augmentations by name."""
 
-__all__ = ["AUGMENTATIONS", "HorizontalFlip", "RandomCrop"]
+__all__ = [
+    "AUGMENTATIONS",
+    "AugMix",
+    "DeepAugment",
+    "HorizontalFlip",
+    "PixMix",
+    "RandAugment",
+    "RandomCrop",
+    "Spider",
+    "TrivialAugment",
+    "augmented",
+    "rescale",
+    "soften",
+    "softens",
+]

@@ -2,6 +2,7 @@
 
 from holdfast.objectives.adversarial import Adversarial
 from holdfast.objectives.hinge import MulticlassHinge, TruncatedMargin
+from holdfast.objectives.jensen_shannon import JensenShannon
 from holdfast.objectives.noisy import CleanAndNoisy, Noisy, Stability
 from holdfast.objectives.radius import MCR, MSCR, Zhen
 from holdfast.objectives.smoothed import SmoothedCrossEntropy
@@ -14,6 +15,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "clean_and_noisy": CleanAndNoisy,
     "stability": Stability,
     "adversarial": Adversarial,
+    "jensen_shannon": JensenShannon,
     "mscr": MSCR,
     "mcr": MCR,
     "zhen": Zhen,
@@ -28,6 +30,7 @@ __all__ = [
     "OBJECTIVES",
     "Adversarial",
     "CleanAndNoisy",
+    "JensenShannon",
     "MulticlassHinge",
     "Noisy",
     "SmoothedCrossEntropy",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -19,7 +19,8 @@ from holdfast.types import Attack, Classifier, Terms
 class Adversarial:
     r""":math:`\mathrm{CE}(z)` at the point :math:`z` that the attack finds for :math:`x`.
 
-    The attack sees the model in eval mode (running statistics of BatchNorm), the loss is taken in train mode.
+    The attack sees the model in eval mode (running statistics of BatchNorm), the loss is taken in train mode. Of soft
+    labels the attack sees the likeliest class, the loss all of it.
 
     Args:
         attack: finds :math:`z`. Its field `until_lost`, if it has one, is switched off: training wants the highest
@@ -31,6 +32,8 @@ class Adversarial:
 
     attack: Attack = field(default_factory=lambda: PGD(threat=Linf(8 / 255), steps=10, until_lost=False))
 
+    soft_labels: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         if getattr(self.attack, "until_lost", False):
             change: Any = replace
@@ -39,5 +42,5 @@ class Adversarial:
     def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
         """Terms of a batch."""
         with evaluating(model):
-            z = self.attack(model, x, y, rng=rng)
+            z = self.attack(model, x, y.argmax(1) if y.is_floating_point() else y, rng=rng)
         return Terms(mean_cross_entropy(model, z, y))

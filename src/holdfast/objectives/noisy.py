@@ -11,6 +11,7 @@ Reference:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -33,6 +34,8 @@ class Noisy:
 
     sigma: float = 0.1
 
+    soft_labels: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         GaussianNoise(self.sigma)
 
@@ -52,6 +55,8 @@ class CleanAndNoisy:
 
     sigma: float = 0.1
     weight: float = 1.0
+
+    soft_labels: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         GaussianNoise(self.sigma)
@@ -74,6 +79,8 @@ class Stability:
 
     sigma: float = 0.1
     weight: float = 1.0
+
+    soft_labels: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         GaussianNoise(self.sigma)

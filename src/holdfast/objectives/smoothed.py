@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -25,6 +26,8 @@ class SmoothedCrossEntropy:
     """
 
     sigma: float
+
+    soft_labels: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         positive(sigma=self.sigma)

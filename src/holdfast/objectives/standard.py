@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch.nn.functional as F
 from torch import Tensor
@@ -19,7 +20,8 @@ class Standard:
     .. math:: \frac1N \sum_i -\sum_k q_{ik} \log p_k(x_i), \quad q_{ik} = (1 - s)\,[k = y_i] + s / K
 
     Args:
-        label_smoothing: :math:`s`, the share of the label spread evenly over all classes.
+        label_smoothing: :math:`s`, the share of the label spread evenly over all classes; of labels that are soft
+            already, too.
 
     Reference:
         Szegedy et al., Rethinking the Inception Architecture for Computer Vision, CVPR 2016, section 7 (smoothing).
@@ -27,13 +29,17 @@ class Standard:
 
     label_smoothing: float = 0.0
 
+    soft_labels: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         if not 0 <= self.label_smoothing < 1:
             raise ValueError(f"label_smoothing must lie in [0, 1), got {self.label_smoothing}")
 
     def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
         """Terms of a batch; `rng` is not used."""
-        return Terms(F.cross_entropy(model(x), y, label_smoothing=self.label_smoothing))
+        logits = model(x)
+        target = y.to(logits) if y.is_floating_point() else y
+        return Terms(F.cross_entropy(logits, target, label_smoothing=self.label_smoothing))
 
 
 def mean_cross_entropy(model: Classifier, x: Tensor, y: Tensor) -> Tensor:

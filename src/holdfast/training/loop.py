@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from holdfast.augment import augmented
 from holdfast.errors import CheckpointError, RecipeError, TrainingError
 from holdfast.optim.schedules import multiplier
 from holdfast.recipe import Recipe
@@ -144,7 +145,8 @@ class _Loop:
         x, y = self.data.batch(rows)
         index = self.data.index[rows]
         for place, augment in enumerate(self.recipe.data.augment):
-            x = augment(x, rng=Streams(seed, f"augment {place} in epoch {epoch}", index))
+            rng = Streams(seed, f"augment {place} in epoch {epoch}", index)
+            x, y = augmented(augment, x, y, classes=len(self.splits.classes), rng=rng)
         x, y = x.to(self.fabric.device), y.to(self.fabric.device)
         lr = train.optimizer.lr * multiplier(train.schedule, train.warmup, self.step, self.per_epoch, train.epochs)
         for group in self.optimizer.param_groups:

@@ -1,0 +1,51 @@
+r"""Labels that lose certainty where an augmentation takes away what the label rests on.
+
+A label starts as a class, (N,). The first augmentation that softens makes it a distribution over the classes, (N, K),
+and each one after it passes the distribution through another symmetric channel: the class stays with probability
+:math:`s` and turns into each of the others with :math:`(1 - s) / (K - 1)`.
+"""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from holdfast.rng import Streams
+from holdfast.types import Augmentation, Softening
+
+
+def softens(augmentation: Augmentation) -> bool:
+    """Whether labels change under this augmentation."""
+    return isinstance(augmentation, Softening) and augmentation.softens
+
+
+def soften(y: Tensor, confidence: Tensor, classes: int) -> Tensor:
+    r"""Label distributions :math:`s\,t + \frac{1 - s}{K - 1}(1 - t)`, (N, K).
+
+    Args:
+        y: classes (N,), or distributions :math:`t` (N, K).
+        confidence: :math:`s`, (N,).
+        classes: :math:`K`.
+    """
+    if y.dim() == 1:
+        y = F.one_hot(y, classes)
+    s, t = confidence[:, None], y.to(confidence)
+    return s * t + (1 - s) / (classes - 1) * (1 - t)
+
+
+def augmented(
+    augmentation: Augmentation, x: Tensor, y: Tensor, *, classes: int, rng: Streams | None = None
+) -> tuple[Tensor, Tensor]:
+    """Changed images with their labels, softened where the augmentation softens.
+
+    Args:
+        augmentation: what to apply.
+        x: images (N, C, H, W).
+        y: classes (N,), or distributions (N, K).
+        classes: how many there are, K.
+        rng: one stream per image.
+    """
+    z = augmentation(x, rng=rng)
+    if isinstance(augmentation, Softening) and augmentation.softens:
+        y = soften(y, augmentation.confidence(z, x, classes), classes)
+    return z, y

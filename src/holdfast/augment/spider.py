@@ -1,0 +1,190 @@
+r"""SPIDER: isotropic noise of random length, and labels that soften with the length."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from holdfast.errors import RecipeError
+from holdfast.rng import Streams, streams
+from holdfast.threat.l2 import norm
+from holdfast.threat.shape import per_example, room
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spider:
+    r"""Move each image by a random length in a random direction, and trust its label less the farther it went.
+
+    .. math:: z = \mathrm{clip}(x + \eta d), \quad d \sim N(0, I), \quad r \sim p_\gamma, \quad
+        \eta : \|z - x\|_2 = r
+
+    The label's class keeps probability :math:`s(\|z - x\|_2)` and the other :math:`c - 1` classes share the rest
+    evenly. The direction is uniform on the sphere; :math:`\eta` makes up for what clipping takes away (`rescale`).
+    Where the cube holds no point so far in that direction, the length reached is the one that softens.
+
+    :math:`\tau = 0` leaves images and labels alone: plain training.
+
+    Args:
+        tau: :math:`\tau`, scale of the lengths, in the Euclidean norm of images in [0, 1].
+        xi: :math:`\xi`, what the label keeps above chance at :math:`\tau`: :math:`s(\tau) = 1/c + \xi`. At most
+            :math:`1 - 1/c`, where nothing is softened.
+        radius: :math:`p_\gamma`: `uniform` in :math:`[0, \tau]`, `half_normal` of scale :math:`\tau`, `exponential` of
+            mean :math:`\tau`, or `fixed` at :math:`\tau` (not a decreasing density, which the theory asks for).
+        smoothing: :math:`s`: `exponential` falls to chance, :math:`1/c + (1 - 1/c)(\xi / (1 - 1/c))^{r / \tau}`;
+            `geometric` is :math:`(1/c + \xi)^{r / \tau}`, for lengths up to :math:`\tau` only; `constant` is
+            :math:`1/c + \xi` whatever the length, as in plain label smoothing; `none` leaves labels alone.
+
+    Reference:
+        The appendix of the paper on SPIDER, whose main text was not at hand. It says that the density of the length
+        decreases and that :math:`s` is exponential with :math:`s(\tau) = 0.5` at :math:`\xi = 0.4` for 10 classes and
+        0.49 for 100. That lengths are uniform, and the rest of the exponential's form, is reconstructed; hence the
+        choices.
+    """
+
+    tau: float = 5.0
+    xi: float = 0.4
+    radius: Literal["uniform", "half_normal", "exponential", "fixed"] = "uniform"
+    smoothing: Literal["exponential", "geometric", "constant", "none"] = "exponential"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.tau < math.inf:
+            raise ValueError(f"tau: expected a finite length, not negative, came {self.tau}")
+        if not 0 <= self.xi < 1:
+            raise ValueError(f"xi: expected a number in [0, 1 - 1/classes], came {self.xi}")
+        if self.radius not in RADII:
+            raise ValueError(f"radius: expected one of {', '.join(RADII)}, came {self.radius!r}")
+        if self.smoothing != "none" and self.smoothing not in SMOOTHINGS:
+            raise ValueError(f"smoothing: expected one of {', '.join(SMOOTHINGS)}, none, came {self.smoothing!r}")
+        if self.smoothing == "geometric" and self.radius not in BOUNDED:
+            raise ValueError(
+                f"smoothing: geometric needs lengths up to tau, radius {' or '.join(BOUNDED)}, came {self.radius!r}"
+            )
+
+    @property
+    def softens(self) -> bool:
+        """Whether labels change."""
+        return self.tau > 0 and self.smoothing != "none"
+
+    def __call__(self, x: Tensor, *, rng: Streams | None = None) -> Tensor:
+        """The moved images, (N, C, H, W) as `x`."""
+        rng = streams(rng, x)
+        if self.tau == 0:
+            return x
+        radius = RADII[self.radius](rng, x.new_empty(len(x)), self.tau)
+        direction = rng.normal(x)
+        return (x + per_example(rescale(x, direction, radius), x) * direction).clamp_(0, 1)
+
+    def confidence(self, z: Tensor, x: Tensor, classes: int) -> Tensor:
+        """What the label's class keeps, (N,), by how far each image was moved."""
+        if self.xi > (1 - 1 / classes) * (1 + 1e-6):
+            raise RecipeError(f"spider.xi: expected at most 1 - 1/{classes} for {classes} classes, came {self.xi}")
+        r = norm((z - x).flatten(1))
+        return SMOOTHINGS[self.smoothing](r, self.tau, self.xi, classes) if self.softens else torch.ones_like(r)
+
+
+def rescale(x: Tensor, direction: Tensor, radius: Tensor) -> Tensor:
+    r"""The smallest :math:`\eta \ge 0` with :math:`\|\mathrm{clip}(x + \eta d) - x\|_2 = r`, (N,).
+
+    With :math:`u = \eta^2` and the room :math:`w_i` between a value and the wall that it moves towards,
+
+    .. math:: \sum_i \min(u\,d_i^2, w_i^2) = r^2
+
+    is concave and piecewise linear in :math:`u`. Newton's steps from the left never pass the root, and each of them
+    solves the equation for the values that stand at the wall so far, so that the answer is exact as soon as no further
+    value reaches it. A handful of passes over the batch does it, less work than one sort of the knots. Sums are taken
+    afresh in each pass instead of being accumulated from knot to knot, so that float32 is enough. A row that is done
+    keeps its bits in the passes that other rows need.
+
+    Where the cube is too small, the smallest :math:`\eta` that brings all values to the wall; 0 for a zero direction.
+
+    Args:
+        x: points in [0, 1], (N, ...).
+        direction: :math:`d`, like `x`, of any length.
+        radius: :math:`r \ge 0`, (N,).
+
+    Reference:
+        Rauber, Bethge, Fast Differentiable Clipping-Aware Normalization and Rescaling, 2020, arXiv:2007.07677.
+        Differs: Newton's steps instead of a sort.
+    """
+    space, slope = room(x, direction).flatten(1).square(), direction.flatten(1).square()
+    wanted = radius.to(x).square()
+    nothing, tiny = space.new_zeros(()), torch.finfo(x.dtype).tiny
+    u = wanted / slope.sum(1).clamp_min(tiny)
+    before = torch.full_like(wanted, -1, dtype=torch.int64)
+    for _ in range(slope.shape[1] + 1):
+        at_the_wall = space <= slope * u[:, None]
+        count = at_the_wall.sum(1)
+        if torch.equal(count, before):
+            break
+        gained = torch.where(at_the_wall, space, nothing).sum(1)
+        rate = torch.where(at_the_wall, nothing, slope).sum(1)
+        u = torch.maximum(u, torch.where(rate > 0, (wanted - gained) / rate, u))
+        before = count
+    too_far = space.where(slope > 0, nothing).sum(1) <= wanted
+    if bool(too_far.any()):
+        last = (space / slope).where(slope > 0, nothing).amax(1)
+        u = torch.where(too_far, last, u)
+    return u.sqrt()
+
+
+def uniform(rng: Streams, like: Tensor, tau: float) -> Tensor:
+    r""":math:`r \sim U(0, \tau)`."""
+    return rng.uniform(like) * tau
+
+
+def half_normal(rng: Streams, like: Tensor, tau: float) -> Tensor:
+    r""":math:`r = \tau |g|`, :math:`g \sim N(0, 1)`."""
+    return rng.normal(like).abs_() * tau
+
+
+def exponential(rng: Streams, like: Tensor, tau: float) -> Tensor:
+    r""":math:`r = -\tau \log(1 - v)`, :math:`v \sim U(0, 1)`."""
+    # In float64 and rounded once, so that it does not depend on which elements a vectorised logarithm takes together.
+    return (-tau * torch.log1p(-rng.uniform(like.double()))).to(like)
+
+
+def fixed(rng: Streams, like: Tensor, tau: float) -> Tensor:
+    r""":math:`r = \tau`."""
+    return torch.full_like(like, tau)
+
+
+def exponential_confidence(r: Tensor, tau: float, xi: float, classes: int) -> Tensor:
+    r""":math:`s(r) = \frac1c + (1 - \frac1c) \bigl(\frac{\xi}{1 - 1/c}\bigr)^{r/\tau}`: convex, falls to chance."""
+    above = 1 - 1 / classes
+    kept: Tensor = torch.pow(min(xi / above, 1.0), r / tau)
+    return 1 / classes + above * kept
+
+
+def geometric_confidence(r: Tensor, tau: float, xi: float, classes: int) -> Tensor:
+    r""":math:`s(r) = (\frac1c + \xi)^{r/\tau}`: falls below chance far beyond :math:`\tau`."""
+    kept: Tensor = torch.pow(min(1 / classes + xi, 1.0), r / tau)
+    return kept
+
+
+def constant_confidence(r: Tensor, tau: float, xi: float, classes: int) -> Tensor:
+    r""":math:`s = \frac1c + \xi`, whatever the length."""
+    return torch.full_like(r, min(1 / classes + xi, 1.0))
+
+
+RADII: dict[str, Callable[[Streams, Tensor, float], Tensor]] = {
+    "uniform": uniform,
+    "half_normal": half_normal,
+    "exponential": exponential,
+    "fixed": fixed,
+}
+"""How lengths are drawn: streams, a tensor (N,) to be like, and tau."""
+
+BOUNDED = ("uniform", "fixed")
+"""Laws whose lengths do not exceed tau."""
+
+SMOOTHINGS: dict[str, Callable[[Tensor, float, float, int], Tensor]] = {
+    "exponential": exponential_confidence,
+    "geometric": geometric_confidence,
+    "constant": constant_confidence,
+}
+"""What the label's class keeps: of lengths (N,), tau, xi and how many classes."""
