@@ -5,15 +5,21 @@ from __future__ import annotations
 from holdfast.attacks import ATTACKS, FGSM, PGD
 from holdfast.certify import CERTIFIERS
 from holdfast.corruptions import CORRUPTIONS, Clean, GaussianNoise, UniformNoise
+from holdfast.corruptions.stored import Stored
 from holdfast.errors import RecipeError, unknown
 from holdfast.losses import difference_of_logits_ratio
 from holdfast.threat import L1, L2, Linf
 from holdfast.types import Attack, Certifier, Corruption
 
-Check = Corruption | Attack | Certifier
-"""What a ledger row is about: a corruption (clean images included), an attack or a certificate."""
+Check = Corruption | Stored | Attack | Certifier
+"""What a ledger row is about: a corruption (clean images and stored ones included), an attack or a certificate."""
 
-CHECKS: dict[str, type[Corruption] | type[Attack] | type[Certifier]] = {**CORRUPTIONS, **ATTACKS, **CERTIFIERS}
+CHECKS: dict[str, type[Corruption] | type[Attack] | type[Certifier] | type[Stored]] = {
+    **CORRUPTIONS,
+    "stored": Stored,
+    **ATTACKS,
+    **CERTIFIERS,
+}
 
 
 def _quick() -> list[Check]:

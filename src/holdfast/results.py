@@ -161,12 +161,24 @@ def is_certificate() -> pl.Expr:
     return pl.col("radius").is_not_null()
 
 
+GRADED = frozenset({"common", "stored", "bar"})
+"""Methods that have kinds and severities."""
+
+
+def is_graded() -> pl.Expr:
+    """Rows of corruptions by kind and severity."""
+    return pl.col("method").is_in(GRADED)
+
+
 def worst_case(rows: pl.DataFrame) -> pl.DataFrame:
     """Accuracy when an example must hold in every check of its run, over the examples that all its checks saw.
 
-    Certificates are left out: they change no image, and a smoothed one speaks of another classifier.
+    Certificates are left out: they change no image, and a smoothed one speaks of another classifier. So are corruptions
+    by kind and severity, whose errors are averaged instead.
     """
-    per_run = rows.filter(~is_certificate()).with_columns(checks=pl.col("check").n_unique().over("run", "weights"))
+    per_run = rows.filter(~is_certificate() & ~is_graded()).with_columns(
+        checks=pl.col("check").n_unique().over("run", "weights")
+    )
     examples = per_run.group_by("run", "weights", "example", maintain_order=True).agg(
         seen=pl.col("check").n_unique(),
         checks=pl.col("checks").first(),

@@ -32,9 +32,18 @@ from holdfast.attacks import (
     TargetedAPGD,
     Torchattacks,
 )
-from holdfast.augment import HorizontalFlip, RandomCrop
+from holdfast.augment import (
+    AugMix,
+    DeepAugment,
+    HorizontalFlip,
+    PixMix,
+    RandAugment,
+    RandomCrop,
+    Spider,
+    TrivialAugment,
+)
 from holdfast.certify import GaussianSmoothing, LaplaceSmoothing, Margin, SmoothedMargin, UniformSmoothing
-from holdfast.corruptions import Clean, GaussianNoise, UniformNoise
+from holdfast.corruptions import Bar, Chain, Clean, Common, DownUp, GaussianNoise, Occlusion, Stripes, UniformNoise
 from holdfast.corruptions import Linear as LinearCorruption
 from holdfast.losses import cross_entropy, difference_of_logits_ratio, margin
 from holdfast.models import MODELS
@@ -43,6 +52,7 @@ from holdfast.objectives import (
     MSCR,
     Adversarial,
     CleanAndNoisy,
+    JensenShannon,
     MulticlassHinge,
     Noisy,
     SmoothedCrossEntropy,
@@ -141,6 +151,7 @@ OBJECTIVES = {
     "clean_and_noisy": CleanAndNoisy(sigma=0.2, weight=0.5),
     "stability": Stability(sigma=0.2, weight=0.5),
     "adversarial": Adversarial(attack=PGD(threat=Linf(0.1), steps=2, until_lost=False)),
+    "jensen_shannon": JensenShannon(augment=(AugMix(), Spider(tau=1.0)), weight=2.0),
     "mscr": MSCR(d=20.0, sigma=0.2),
     "mcr": MCR(d=20.0),
     "zhen": Zhen(d=20.0, sigma=0.2),
@@ -154,6 +165,12 @@ CORRUPTIONS = {
     "gaussian_noise": GaussianNoise(0.2),
     "uniform_noise": UniformNoise(0.2),
     "linear": LinearCorruption(0.3),
+    "common": Common(kind="snow"),
+    "occlusion": Occlusion(count=2, size=2),
+    "stripes": Stripes(count=1, thickness=2),
+    "down_up": DownUp(factor=2),
+    "chain": Chain(of=(Occlusion(count=1, size=2), GaussianNoise(0.1))),
+    "bar": Bar("pinch_and_twirl", severity=5),
 }
 
 CERTIFIERS = {
@@ -164,7 +181,20 @@ CERTIFIERS = {
     "uniform_smoothing": UniformSmoothing(width=0.2, n=256, n0=32, alpha=0.01),
 }
 
-AUGMENTATIONS = {"random_crop": RandomCrop(padding=2), "horizontal_flip": HorizontalFlip()}
+AUGMENTATIONS = {
+    "random_crop": RandomCrop(padding=2),
+    "horizontal_flip": HorizontalFlip(),
+    "spider": Spider(tau=8.0),
+    "augmix": AugMix(severity=8, alpha=0.7, all_ops=True),
+    "pixmix": PixMix(pictures=8, severity=8, all_ops=True),
+    "deepaugment": DeepAugment(strength=0.5),
+    "randaugment": RandAugment(count=3, magnitude=8),
+    "trivialaugment": TrivialAugment(),
+}
+
+ROUNDS = {"deepaugment": 100, "pixmix": 4}
+"""Augmentations that depend on the batch by rounding, and by how many times the precision at most: convolutions are
+summed in an order of their own, powers are rounded by place in memory."""
 
 EXTERNAL = {"python", "timm", "torchvision"}
 """Models whose insides are somebody else's; they have tests of their own."""

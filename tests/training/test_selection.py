@@ -6,13 +6,14 @@ import pytest
 import torch
 
 from holdfast.attacks import FGSM
+from holdfast.corruptions import Bar, GaussianNoise, Linear
 from holdfast.data import Split
 from holdfast.models import read_metadata
 from holdfast.recipe import Selection
 from holdfast.runs import Run
 from holdfast.threat import Linf
 from holdfast.training import Epoch, fit
-from holdfast.training.selection import Judge, validation_scores
+from holdfast.training.selection import C_BAR, Judge, corrupted_split, validation_scores
 from tests.training.tiny import recipe, splits
 from tests.zoo import HalfSpace
 
@@ -113,3 +114,36 @@ def test_without_validation_images_there_are_only_last_weights(tmp_path):
     of = recipe("data.validation=0")
     assert all(record.validation is None for record in fit(of, splits(of), Run(tmp_path)) if isinstance(record, Epoch))
     assert Run(tmp_path).labels() == ["last"]
+
+
+def test_every_image_meets_one_of_the_corruptions_in_turn():
+    def darker(x, *, rng=None):
+        return 0 * x
+
+    def same(x, *, rng=None):
+        return x
+
+    found = corrupted_split(split(), (darker, same), 0)
+    expected = torch.tensor([0.0, 0.4, 0.0, 0.9, 0.0])
+    torch.testing.assert_close(found.x.flatten() / 255, expected, atol=0.51 / 255, rtol=0)
+    assert torch.equal(found.y, Y)
+    part = corrupted_split(Split(X[3:], Y[3:], torch.tensor([3, 4])), (darker, same), 0)
+    assert torch.equal(part.x, found.x[3:])
+
+
+def test_corrupted_images_are_the_same_in_every_epoch_and_decide():
+    judge = Judge(Selection(metric="corrupted_accuracy", corruptions=(GaussianNoise(0.3),)), split(), 0)
+    first, second = judge(model(), 1, 2), judge(model(), 2, 2)
+    assert first.scores == second.scores
+    expected = validation_scores(model(), corrupted_split(split(), (GaussianNoise(0.3),), 0), None, 0)["accuracy"]
+    assert first.scores["corrupted_accuracy"] == expected
+    grey = Judge(Selection(metric="corrupted_accuracy", corruptions=(Linear(0.0, std=0.0),)), split(), 0)
+    assert grey(model(), 1, 2).scores["corrupted_accuracy"] in (2 / 5, 3 / 5)  # all grey: one class for all
+
+
+def test_without_names_it_is_c_bar():
+    assert set(C_BAR) >= {Bar(kind="lines", severity=1), Bar(kind="ripple", severity=5)}
+    assert len(C_BAR) == 50
+    Selection(metric="corrupted_accuracy")
+    with pytest.raises(ValueError, match="corruptions go with the metric corrupted_accuracy, got accuracy"):
+        Selection(corruptions=(GaussianNoise(0.1),))

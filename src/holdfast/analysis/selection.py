@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from holdfast.analysis.certified import average_certified_radius
+from holdfast.analysis.corruption import FAMILIES, MCE, corrupted
 from holdfast.errors import RecipeError, unknown
 from holdfast.results import accuracies, worst_case
 from holdfast.statistics import noise_area
@@ -23,7 +24,8 @@ class Measured:
     Args:
         run: its name.
         weights: which of its weights.
-        values: by quantity: `clean accuracy`, `worst case`, `noise area` and the average radius of each certificate.
+        values: by quantity: `clean accuracy`, `worst case`, `noise area`, `mean corruption error` and the average
+            radius of each certificate.
     """
 
     run: str
@@ -51,6 +53,11 @@ def measured(rows: pl.DataFrame) -> tuple[Measured, ...]:
     for row in worst_case(rows).iter_rows(named=True):
         if row["checks"] > 1:
             values[row["run"], row["weights"]][WORST] = row["accuracy"]
+    for found_errors in corrupted(rows):
+        mean, family = found_errors.mean(), found_errors.family
+        if mean is not None:
+            name = MCE if family == "common" else f"{MCE}, {FAMILIES[family]}"
+            values[found_errors.run, found_errors.weights][name] = mean
     for row in average_certified_radius(rows).iter_rows(named=True):
         values[row["run"], row["weights"]][f"average radius, {row['check']}"] = row["average"]
     for key, curves in noisy.items():
@@ -82,7 +89,8 @@ def select(runs: Sequence[Measured], *, by: str, accuracy: float, within: float)
     inside = [
         run for run in runs if name in run.values and abs(run.values.get(CLEAN, -1.0) - accuracy) <= within + 1e-12
     ]
-    return tuple(sorted(inside, key=lambda run: -run.values[name]))
+    sign = 1 if name.startswith(MCE) else -1  # of errors less is better
+    return tuple(sorted(inside, key=lambda run: sign * run.values[name]))
 
 
 def quantity(runs: Sequence[Measured], name: str) -> str:

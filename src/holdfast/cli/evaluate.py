@@ -173,6 +173,8 @@ def own(asked: Asked, path: Path) -> Ready:
     source = recipe.data.source if asked.data is None else asked.source()
     data = recipe.data if own else DataRecipe(source=source, test_subset=asked.subset)
     splits = prepare(data, recipe.seed, asked.root)
+    if splits.classes == tuple(map(str, range(len(card.classes)))):  # nameless labels of as many classes
+        splits = replace(splits, classes=card.classes)
     if (splits.classes, splits.shape) != (card.classes, card.shape):
         raise DataError(f"{splits.name}: expected {_kind(card)}, as {path} was trained on; got {_kind(splits)}")
     chosen = recipe.checks if asked.checks is None else tuple(preset(asked.checks))

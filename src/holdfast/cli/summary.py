@@ -27,8 +27,9 @@ def summary(runs: Sequence[Run]) -> list[dict[str, Any]]:
         for run, frame in zip(runs, frames, strict=True)
     }
     columns = ["run", "weights", "check", "examples", "correct", "accuracy", "low", "high", "unsettled"]
-    columns += ["abstained", "radius"]
-    none = {"check": pl.lit("worst case"), "abstained": pl.lit(0, pl.UInt32), "radius": pl.lit(None, pl.Float64)}
+    columns += ["abstained", "radius", "method"]
+    none = {"check": pl.lit("worst case"), "method": pl.lit(None, pl.String)}
+    none |= {"abstained": pl.lit(0, pl.UInt32), "radius": pl.lit(None, pl.Float64)}
     worst = worst_case(rows).with_columns(**none).select(columns)
     waiting: dict[tuple[str, str, str], dict[str, int]] = {}
     for run, weights, check, step, count in (
@@ -69,13 +70,20 @@ def rows_of(runs: Sequence[Run]) -> list[pl.DataFrame]:
 
 
 def show_summary(records: Sequence[dict[str, Any]]) -> None:
-    """Print accuracies: a row per check, a column per run with its best weights, or per variant over its seeds."""
+    """Print accuracies: a row per check, a column per run with its best weights, or per variant over its seeds.
+
+    Corruptions by kind and severity have one row for their mean error.
+    """
+    from holdfast.analysis.corruption import FAMILIES
+    from holdfast.results import GRADED
+
     groups: dict[str, list[str]] = {}
     for run in dict.fromkeys(record["run"] for record in records):
         groups.setdefault(run.rsplit("/seed-", 1)[0], []).append(run)
     cells = {(r["run"], r["weights"], r["check"]): r for r in records}
     labels = {run: min(r["weights"] for r in records if r["run"] == run) for run, _, _ in cells}
-    checks = list(dict.fromkeys(check for _, _, check in cells if check != "worst case"))
+    graded = {r["check"]: r["method"] for r in records if r["method"] in GRADED}
+    checks = list(dict.fromkeys(check for _, _, check in cells if check != "worst case" and check not in graded))
     lines: list[tuple[str, str, str | None]] = [(check, check, None) for check in [*checks, "worst case"]]
     if any(weights == "last" != labels[run] for run, weights, _ in cells):
         lines += [(f"{check}, last weights", check, "last") for check in (checks[0], "worst case")]
@@ -84,6 +92,11 @@ def show_summary(records: Sequence[dict[str, Any]]) -> None:
         found = [[cells.get((run, weights or labels[run], check)) for run in runs] for runs in groups.values()]
         absent = [_absent(records, runs, weights) for runs in groups.values()]
         rows.append([title, *[_share([c for c in column if c]) or a for column, a in zip(found, absent, strict=True)]])
+    for method in dict.fromkeys(graded.values()):
+        kinds = [check for check, of in graded.items() if of == method]
+        means = [[_mean_error(cells, run, labels[run], kinds) for run in runs] for runs in groups.values()]
+        shown = [_percent([value for value in column if value is not None]) for column in means]
+        rows.append([f"mean error, {FAMILIES[method]}", *shown])
     for check in dict.fromkeys(r["check"] for r in records if r["radius"] is not None):
         found = [[cells.get((run, labels[run], check)) for run in runs] for runs in groups.values()]
         rows.append([f"average radius, {check}", *[_radius([c for c in column if c]) for column in found]])
@@ -135,6 +148,20 @@ def _share(cells: Sequence[dict[str, Any]]) -> str:
         return f"{most}{percent(values[0])} {interval(cells[0]['low'], cells[0]['high'])}"
     shares = [100 * value for value in values]
     return f"{most}{statistics.fmean(shares):.1f} % ± {statistics.stdev(shares):.1f}"
+
+
+def _mean_error(cells: Any, run: str, weights: str, checks: Sequence[str]) -> float | None:
+    """The mean error of a run in checks, as many as it has; None if it has none."""
+    there = [1 - cells[run, weights, check]["accuracy"] for check in checks if (run, weights, check) in cells]
+    return statistics.fmean(there) if there else None
+
+
+def _percent(values: Sequence[float]) -> str:
+    """A share, or the mean over seeds with its standard deviation."""
+    shares = [100 * value for value in values]
+    if len(shares) < 2:
+        return f"{shares[0]:.1f} %" if shares else ""
+    return f"{statistics.fmean(shares):.1f} % ± {statistics.stdev(shares):.1f}"
 
 
 def _radius(cells: Sequence[dict[str, Any]]) -> str:

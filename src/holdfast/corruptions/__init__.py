@@ -1,6 +1,10 @@
 """Changes of images that do not look at the model."""
 
+from holdfast.corruptions.bar import Bar
+from holdfast.corruptions.chain import Chain
+from holdfast.corruptions.common import Common
 from holdfast.corruptions.linear import Linear
+from holdfast.corruptions.masks import DownUp, Occlusion, Stripes
 from holdfast.corruptions.noise import Clean, GaussianNoise, UniformNoise
 from holdfast.types import Corruption
 
@@ -9,6 +13,24 @@ CORRUPTIONS: dict[str, type[Corruption]] = {
     "gaussian_noise": GaussianNoise,
     "uniform_noise": UniformNoise,
     "linear": Linear,
+    "common": Common,
+    "occlusion": Occlusion,
+    "stripes": Stripes,
+    "down_up": DownUp,
+    "chain": Chain,
+    "bar": Bar,
 }
 
-__all__ = ["CORRUPTIONS", "Clean", "GaussianNoise", "Linear", "UniformNoise"]
+__all__ = [
+    "CORRUPTIONS",
+    "Bar",
+    "Chain",
+    "Clean",
+    "Common",
+    "DownUp",
+    "GaussianNoise",
+    "Linear",
+    "Occlusion",
+    "Stripes",
+    "UniformNoise",
+]

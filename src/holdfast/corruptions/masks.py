@@ -88,8 +88,8 @@ class DownUp:
 
     def __call__(self, x: Tensor, *, rng: Streams | None = None) -> Tensor:
         """Blurred images, (N, C, H, W)."""
-        size = [max(1, round(side / self.factor)) for side in x.shape[-2:]]
-        small = F.adaptive_avg_pool2d(x, size)
+        height, width = (max(1, round(side / self.factor)) for side in x.shape[-2:])
+        small = F.adaptive_avg_pool2d(x, (height, width))
         return F.interpolate(small, x.shape[-2:], mode="bilinear", align_corners=False).clamp(0, 1)
 
 

@@ -11,6 +11,7 @@ from holdfast.data.files import FILES, File
 from holdfast.data.folder import Folder
 from holdfast.data.idx import FASHION, HIRAGANA, Idx
 from holdfast.data.memory import Memory
+from holdfast.data.npy import Npy
 from holdfast.data.npz import Npz, write_npz
 from holdfast.data.roots import data_root, resolve
 from holdfast.data.svhn import Svhn
@@ -24,6 +25,7 @@ DATASETS: dict[str, Source | type[Source]] = {
     "folder": Folder,
     "kmnist": Idx(name="kmnist", classes=HIRAGANA),
     "mnist": Idx(name="mnist", classes=DIGITS),
+    "npy": Npy,
     "npz": Npz,
     "svhn": Svhn(),
 }
@@ -41,6 +43,7 @@ __all__ = [
     "Folder",
     "Idx",
     "Memory",
+    "Npy",
     "Npz",
     "Progress",
     "Source",

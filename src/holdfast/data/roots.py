@@ -80,8 +80,8 @@ def locate(
 def resolve(text: str, root: Path | None = None, *, size: int | None = None, grey: bool = False) -> Source:
     """The source that `text` names.
 
-    In this order: a registered name; an existing directory, read as an image folder; an existing `.npz` file, in the
-    current directory or the root; a name for which the root has `NAME.npz`.
+    In this order: a registered name; an existing directory, read as an image folder; an existing `.npz` or `.npy` file,
+    in the current directory or the root; a name for which the root has `NAME.npz`.
 
     Args:
         text: what the user typed.
@@ -103,7 +103,7 @@ def resolve(text: str, root: Path | None = None, *, size: int | None = None, gre
 
 
 def _named(text: str, root: Path | None) -> Source:
-    from holdfast.data import DATASETS, Folder, Npz
+    from holdfast.data import DATASETS, Folder, Npy, Npz
 
     if text in DATASETS:
         source = DATASETS[text]
@@ -113,8 +113,8 @@ def _named(text: str, root: Path | None) -> Source:
     places = (Path(text).expanduser(), data_root(root) / text)
     if any(place.is_dir() for place in places):
         return Folder(path=text)
-    if text.endswith(".npz") and any(place.is_file() for place in places):
-        return Npz(path=text)
+    if any(place.is_file() for place in places) and text.endswith((".npz", ".npy")):
+        return Npz(path=text) if text.endswith(".npz") else Npy(path=text)
     packed = data_root(root) / f"{text}.npz"
     if packed.is_file():
         # Relative to the root, so that a recipe works elsewhere too, unless the current directory has such a file.

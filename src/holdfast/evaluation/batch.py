@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from holdfast.checks import Check, is_attack, is_certifier
+from holdfast.corruptions.stored import Stored
 from holdfast.data import Split
 from holdfast.errors import ModelError
 from holdfast.evaluation.deadline import Deadline
@@ -56,7 +57,8 @@ def run_batch(
         attack = cast(Attack, check)
         z, threat = attack(counted, x, y, rng=rng), threat or attack.threat
     else:
-        z, threat = cast(Corruption, check)(x, rng=rng), threat or L2(1.0)
+        z = check.take(part.index, x, y) if isinstance(check, Stored) else cast(Corruption, check)(x, rng=rng)
+        threat = threat or L2(1.0)
     with torch.no_grad():
         logits = counted(z)
         if bad := part.index[logits.isnan().any(1).cpu()].tolist():

@@ -115,4 +115,5 @@ def evaluate(
 def _listed(checks: str | Check | Sequence[Check]) -> Sequence[Check]:
     if isinstance(checks, str):
         return preset(checks)
-    return [checks] if callable(checks) else checks
+    one: Any = checks
+    return one if isinstance(one, Sequence) else [one]

@@ -64,6 +64,9 @@ def _remarkable(value: Any) -> list[str]:
             continue
         if dataclasses.is_dataclass(item) and not isinstance(item, type):
             words += [type(item).__name__.lower(), *_remarkable(item)]
+        elif isinstance(item, tuple) and item and all(map(dataclasses.is_dataclass, item)):
+            each = [" ".join([type(one).__name__.lower(), *_remarkable(one)]) for one in item]
+            words.append(" + ".join(each))
         elif isinstance(item, Mapping):
             words += [f"{key}={_option(item[key])}" for key in sorted(item)]
         elif item is not None:

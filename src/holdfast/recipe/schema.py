@@ -9,18 +9,18 @@ from typing import Any, Literal, NewType
 
 from holdfast.attacks import ATTACKS
 from holdfast.attacks.schedule import STEP_SCHEDULES, StepSchedule
-from holdfast.augment import AUGMENTATIONS
+from holdfast.augment import AUGMENTATIONS, softens
 from holdfast.certify import CERTIFIERS
 from holdfast.certify.sampling import SAMPLINGS, Sampling
 from holdfast.checks import CHECKS, Check
-from holdfast.corruptions import Clean
+from holdfast.corruptions import CORRUPTIONS, Clean
 from holdfast.data import DATASETS, Source
 from holdfast.losses import LOSSES
 from holdfast.models import MODELS, Architecture
 from holdfast.objectives import OBJECTIVES, Standard
 from holdfast.optim import OPTIMIZERS, SCHEDULES, SGD, Cosine, Optimizer, Schedule
 from holdfast.threat import THREATS
-from holdfast.types import Attack, Augmentation, Certifier, Loss, Objective, Threat
+from holdfast.types import Attack, Augmentation, Certifier, Corruption, Loss, Objective, Threat
 
 Seconds = NewType("Seconds", float)
 """A time span. Recipes and the command line may write `90s`, `10min` or `1.5h`."""
@@ -31,6 +31,7 @@ FAMILIES: dict[Any, Mapping[str, Any]] = {
     Augmentation: AUGMENTATIONS,
     Certifier: CERTIFIERS,
     Check: CHECKS,
+    Corruption: CORRUPTIONS,
     Loss: LOSSES,
     Objective: OBJECTIVES,
     Optimizer: OPTIMIZERS,
@@ -74,12 +75,15 @@ class Selection:
     Args:
         metric: what to compare.
         attack: for robust_accuracy: an example counts if it is right at the point this attack finds.
+        corruptions: for corrupted_accuracy: every validation image is changed by one of these, in turn, and always in
+            the same way; none given means the ten kinds of C-bar at severities 1 to 5, which no test here uses.
         every: epochs between two judgements.
         patience: stop after so many judgements without a better one.
     """
 
-    metric: Literal["accuracy", "loss", "robust_accuracy"] = "accuracy"
+    metric: Literal["accuracy", "loss", "robust_accuracy", "corrupted_accuracy"] = "accuracy"
     attack: Attack | None = None
+    corruptions: tuple[Corruption, ...] = ()
     every: int = 1
     patience: int | None = None
 
@@ -87,6 +91,8 @@ class Selection:
         _at_least(1, every=self.every, patience=self.patience)
         if self.metric == "robust_accuracy" and self.attack is None:
             raise ValueError("metric robust_accuracy needs an attack")
+        if self.corruptions and self.metric != "corrupted_accuracy":
+            raise ValueError(f"corruptions go with the metric corrupted_accuracy, got {self.metric}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,6 +212,23 @@ class Recipe:
             raise ValueError("selection.patience needs data.validation > 0")
         if not self.checks:
             raise ValueError("checks: at least one expected")
+        _labels_fit(self.data.augment, self.train.objective)
+
+
+def _labels_fit(augment: tuple[Augmentation, ...], objective: Objective) -> None:
+    """Refuse augmentations that soften labels beside an objective that wants classes."""
+    softening = [one for one in augment if softens(one)]
+    if softening and not getattr(objective, "soft_labels", False):
+        fit = [name for name, kind in OBJECTIVES.items() if getattr(kind, "soft_labels", False)]
+        raise ValueError(
+            f"data.augment: {_name(softening[0], AUGMENTATIONS)} softens labels, which train.objective "
+            f"{_name(objective, OBJECTIVES)} does not take; expected one of {', '.join(fit)}"
+        )
+
+
+def _name(value: Any, family: Mapping[str, Any]) -> str:
+    kinds = {name: entry if isinstance(entry, type) else type(entry) for name, entry in family.items()}
+    return next((name for name, kind in kinds.items() if type(value) is kind), type(value).__name__)
 
 
 def _at_least(low: int, **values: float | None) -> None:

@@ -28,7 +28,7 @@ def grid_maps(runs: Sequence[RunData]) -> list[Table]:
     groups: dict[str, list[tuple[dict[str, float], Measured]]] = {}
     for run in runs:
         numbers, others = _flat(_recipe(run))
-        found = measured(run.main_rows)
+        found = measured(run.measured_rows)
         if numbers and found:
             groups.setdefault(json.dumps([sorted(numbers), others], sort_keys=True), []).append((numbers, found[0]))
     return [table for members in groups.values() for table in _grid(members)]
@@ -77,7 +77,7 @@ def heat_map(caption: str, down: str, across: str, values: Mapping[Place, float]
 
 def areas(runs: Sequence[RunData]) -> Table | None:
     """Clean accuracy, worst case, noise area and average radii of every run; None where there is no area or radius."""
-    found = [(run.label, measured(run.main_rows)[0].values) for run in runs]
+    found = [(run.label, measured(run.measured_rows)[0].values) for run in runs]
     names = list(dict.fromkeys(itertools.chain.from_iterable(values for _, values in found)))
     if set(names) <= {CLEAN, WORST}:
         return None

@@ -16,6 +16,7 @@ from holdfast.report import brackets, certified, gallery
 from holdfast.report.classes import class_table, panels
 from holdfast.report.compare import comparison, comparison_table
 from holdfast.report.composed import yield_tables
+from holdfast.report.corruptions import Strip, error_maps, found_of, mean_tables, severity_charts, strips
 from holdfast.report.curves import Chart, budget_charts, training_charts
 from holdfast.report.distances import curve_tables, distance_charts, distances_of, quartile_table
 from holdfast.report.figures import Figure, figure
@@ -30,6 +31,7 @@ from holdfast.report.trust import trust
 from holdfast.report.unfinished import gaps
 from holdfast.results import unsettled
 
+EXAMPLES = 480  # in all galleries of a page together
 HELD, SO_FAR, FOOLED, WRONG_BEFORE = "held", "held so far", "fooled", "wrong already before"
 
 
@@ -54,6 +56,35 @@ class Picture:
     outcome: str
     distance: str
     images: tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class Corruptions:
+    """The section on corruptions by kind and severity.
+
+    Args:
+        means: mean errors of each family.
+        charts: accuracy against severity.
+        maps: errors by kind and severity of each run.
+        strips: what the corruptions look like.
+    """
+
+    means: Sequence[Table]
+    charts: Sequence[Figure]
+    maps: Sequence[Table]
+    strips: Sequence[Strip]
+
+    @classmethod
+    def of(cls, runs: Sequence[RunData], labels: Sequence[str]) -> Corruptions:
+        """What the ledgers have of them."""
+        found = found_of(runs)
+        charts = _figures(severity_charts(runs, found), labels, "severity")
+        return cls(mean_tables(runs, found), charts, error_maps(runs, found), strips(runs))
+
+    @property
+    def there(self) -> bool:
+        """Whether there is anything to show."""
+        return bool(self.means)
 
 
 @dataclass(frozen=True)
@@ -97,7 +128,8 @@ def render(runs: Sequence[RunData], *, title: str | None = None) -> str:
     proved = _figures(certified.certified_charts(runs, proofs), labels, "certified")
     drawn = [figure(brackets.bracket_chart(one), [""], f"bracket-{number}") for number, one in enumerate(between)]
     geometry = Geometry.of(runs, labels)
-    figures = (*robustness, *distances, *proved, *drawn, *geometry.flatness, *training)
+    damaged = Corruptions.of(runs, labels)
+    figures = (*robustness, *distances, *proved, *drawn, *damaged.charts, *geometry.flatness, *training)
     scripts = [*([_plotly()] if figures else []), _file("report.js")]
     return (
         _environment()
@@ -129,13 +161,14 @@ def render(runs: Sequence[RunData], *, title: str | None = None) -> str:
             grids=grid_maps(runs),
             smoothed_maps=sra_maps(runs),
             geometry=geometry,
+            corruptions=damaged,
             training=training,
             specs={each.identifier: each.spec for each in figures},
             epochs=[epochs(run) for run in runs if run.epochs],
             untrained=[run.label for run in runs if not run.epochs],
             classes=[class_table(run) for run in runs],
             panels=panels(runs),
-            galleries=[(run, shown, _pictures(run, shown)) for run in runs for shown in _sorted(run)],
+            galleries=_galleries(runs),
             without_gallery=[run.label for run in runs if not run.galleries],
             comparisons=[
                 (result, comparison_table(result)) for result in (comparison(runs[0], run) for run in runs[1:])
@@ -177,10 +210,17 @@ def _sorted(run: RunData) -> list[gallery.Gallery]:
     )
 
 
-def _pictures(run: RunData, shown: gallery.Gallery) -> list[Picture]:
+def _galleries(runs: Sequence[RunData]) -> list[tuple[RunData, gallery.Gallery, list[Picture]]]:
+    """All galleries with their pictures; the more there are, the fewer examples each shows."""
+    found = [(run, shown) for run in runs for shown in _sorted(run)]
+    limit = max(1, min(gallery.LIMIT, EXAMPLES // max(1, len(found))))
+    return [(run, shown, _pictures(run, shown, limit)) for run, shown in found]
+
+
+def _pictures(run: RunData, shown: gallery.Gallery, limit: int) -> list[Picture]:
     here = (pl.col("weights") == shown.weights) & (pl.col("check") == shown.check)
     waiting = set(run.rows.filter(here & unsettled())["example"])
-    return [_picture(run, shown, index, waiting) for index in range(min(len(shown.x), gallery.LIMIT))]
+    return [_picture(run, shown, index, waiting) for index in range(min(len(shown.x), limit))]
 
 
 def _picture(run: RunData, shown: gallery.Gallery, index: int, waiting: Set[int]) -> Picture:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from holdfast.analysis.store import Answer, read_answers
 from holdfast.errors import LedgerError
 from holdfast.report.checks import Check, checks_of
 from holdfast.report.gallery import Gallery, read_galleries
-from holdfast.results import Ledger
+from holdfast.results import SCHEMA, Ledger, is_graded
 from holdfast.verdicts import read_verdicts
 from holdfast.verdicts.store import Stored
 
@@ -29,12 +29,14 @@ class RunData:
     Args:
         label: name on the page, unique in the report; also the value of the column `run` of `rows`.
         facts: `run.json`.
-        rows: the ledger.
+        rows: the ledger, but for corruptions by kind and severity.
         recipe: text of `recipe.yaml`, or None.
         epochs: lines of `metrics.jsonl`, empty when there is none.
         galleries: images before and after, empty when there are none.
         verdicts: on whether the numbers can be trusted, as stored; empty when nobody asked.
         answers: of analyses, as stored; empty when nobody asked.
+        graded: rows of corruptions by kind and severity.
+        graded_galleries: their images.
     """
 
     label: str
@@ -45,6 +47,8 @@ class RunData:
     galleries: tuple[Gallery, ...]
     verdicts: tuple[Stored, ...] = ()
     answers: tuple[Answer, ...] = ()
+    graded: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SCHEMA))
+    graded_galleries: tuple[Gallery, ...] = ()
 
     @cached_property
     def weights(self) -> tuple[str, ...]:
@@ -55,6 +59,11 @@ class RunData:
     def main_rows(self) -> pl.DataFrame:
         """Rows of the weights that figures, classes and comparisons are about."""
         return self.rows.filter(pl.col("weights") == self.weights[0])
+
+    @cached_property
+    def measured_rows(self) -> pl.DataFrame:
+        """`main_rows` and those of corruptions."""
+        return pl.concat([self.main_rows, self.graded.filter(pl.col("weights") == self.weights[0])])
 
     @cached_property
     def main_checks(self) -> tuple[Check, ...]:
@@ -88,18 +97,26 @@ def read_run(path: Path) -> RunData:
     if rows.is_empty():
         raise LedgerError(f"{path / 'ledger'}: expected results, found parts without rows; evaluate again")
     recipe = path / "recipe.yaml"
+    graded = rows.filter(is_graded())
+    others = rows.filter(~is_graded())
+    if others.is_empty():
+        where = path / "ledger"
+        raise LedgerError(f"{where}: expected another check beside corruptions, such as clean; evaluate it too")
+    galleries, names = read_galleries(path / "gallery"), set(graded["check"])
     # JSON may hold lone surrogates, which tables and UTF-8 cannot.
     name = facts["name"].encode("utf-8", "replace").decode()
     return _labelled(
         RunData(
             label=name,
             facts=facts,
-            rows=rows,
+            rows=others,
             recipe=_text(recipe) if recipe.exists() else None,
             epochs=_epochs(path / "metrics.jsonl"),
-            galleries=read_galleries(path / "gallery"),
+            galleries=tuple(shown for shown in galleries if shown.check not in names),
             verdicts=tuple(read_verdicts(path)),
             answers=tuple(read_answers(path)),
+            graded=graded,
+            graded_galleries=tuple(shown for shown in galleries if shown.check in names),
         ),
         name,
     )
@@ -115,7 +132,8 @@ def read_runs(paths: Sequence[Path]) -> tuple[RunData, ...]:
 
 
 def _labelled(run: RunData, label: str) -> RunData:
-    return replace(run, label=label, rows=run.rows.with_columns(run=pl.lit(label)))
+    rows, graded = (frame.with_columns(run=pl.lit(label)) for frame in (run.rows, run.graded))
+    return replace(run, label=label, rows=rows, graded=graded)
 
 
 def _preference(weights: str) -> tuple[int, str]:

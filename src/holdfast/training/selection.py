@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from holdfast.corruptions.bar import KINDS, Bar
 from holdfast.data import Split
 from holdfast.losses import cross_entropy
 from holdfast.modes import evaluating
 from holdfast.recipe import Selection
 from holdfast.rng import Streams
-from holdfast.types import Attack
+from holdfast.types import Attack, Corruption
 
 BATCH = 256
 
@@ -38,6 +40,7 @@ class Judge:
 
     def __init__(self, selection: Selection, split: Split | None, seed: int) -> None:
         self._selection, self._split, self._seed = selection, split, seed
+        self._corrupted: Split | None = None
         self._best, self._stale = -math.inf, 0
 
     @property
@@ -51,6 +54,10 @@ class Judge:
         if self._split is None or (epoch % self._selection.every and epoch != epochs):
             return Verdict(None, False)
         scores = validation_scores(model, self._split, self._selection.attack, self._seed)
+        if self._selection.metric == "corrupted_accuracy":
+            if self._corrupted is None:
+                self._corrupted = corrupted_split(self._split, self._selection.corruptions or C_BAR, self._seed)
+            scores["corrupted_accuracy"] = validation_scores(model, self._corrupted, None, self._seed)["accuracy"]
         value = scores[self._selection.metric] * (-1 if self._selection.metric == "loss" else 1)
         best = value >= self._best  # of equal ones the later, which has learnt longer
         self._stale = 0 if value > self._best else self._stale + 1
@@ -64,6 +71,23 @@ class Judge:
     def resume(self, state: dict[str, Any]) -> None:
         """Go on from a saved state."""
         self._best, self._stale = state["best"], state["stale"]
+
+
+C_BAR: tuple[Corruption, ...] = tuple(Bar(kind=kind, severity=severity) for severity in range(1, 6) for kind in KINDS)
+"""What validation images meet where a recipe asks for corruptions and names none."""
+
+
+def corrupted_split(split: Split, corruptions: Sequence[Corruption], seed: int) -> Split:
+    """The images, each changed by one of the corruptions in turn of the example indices, in 8 bits."""
+    x = torch.empty(split.x.shape, dtype=torch.uint8)
+    for number, corruption in enumerate(corruptions):
+        rows = (split.index % len(corruptions) == number).nonzero()[:, 0]
+        for start in range(0, len(rows), BATCH):
+            part = rows[start : start + BATCH]
+            clean, _ = split.select(part).batch(slice(None))
+            z = corruption(clean, rng=Streams(seed, "corrupted validation", split.index[part]))
+            x[part] = z.clamp(0, 1).mul(255).round().to(torch.uint8)
+    return replace(split, x=x)
 
 
 def validation_scores(model: Any, split: Split, attack: Attack | None, seed: int) -> dict[str, float]:

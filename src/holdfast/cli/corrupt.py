@@ -1,0 +1,171 @@
+"""`holdfast corrupt`: corrupted copies of a test set, to keep or to share."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holdfast.cli.evaluate import Grey, Size, Subset
+from holdfast.cli.options import Json, Root
+from holdfast.cli.screen import Bar, interrupt_on_kill, resumable
+from holdfast.errors import RecipeError, unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from torch import Tensor
+
+    from holdfast.data import Dataset
+
+FORMATS = ("npz", "folder", "npy")
+BLOCK = 256  # images corrupted at a time
+
+
+def command(
+    data: Annotated[str, typer.Argument(metavar="DATA", help="Data set, image folder or .npz file.")],
+    out: Annotated[Path, typer.Option("--out", help="Directory to write to.")],
+    family: Annotated[str, typer.Option("--family", help="common, or bar (C-bar, for validation).")] = "common",
+    kinds: Annotated[str, typer.Option("--kinds", help="Kinds, or standard, extra or all.")] = "standard",
+    severities: Annotated[str, typer.Option("--severities", help="Of 1 to 5.")] = "1,2,3,4,5",
+    form: Annotated[
+        str, typer.Option("--format", help="npz or folder (one for each kind and severity), or npy (CIFAR-10-C).")
+    ] = "npz",
+    size: Size = None, grey: Grey = False, subset: Subset = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of everything random.")] = 0,
+    data_root: Root = None, as_json: Json = False,
+) -> None:  # fmt: skip
+    """Write corrupted copies of a data set's test images; repeat the command to resume."""
+    from holdfast.data import resolve
+    from holdfast.data import subset as cut
+
+    interrupt_on_kill()
+    chosen, levels = _kinds(family, kinds), _severities(severities)
+    if form not in FORMATS:
+        raise RecipeError(f"--format: {unknown(form, FORMATS)}")
+    if form == "npy" and levels != (1, 2, 3, 4, 5):
+        raise RecipeError(f"--severities: expected all five beside --format npy, got {severities}")
+    dataset = resolve(data, data_root, size=size, grey=grey)(data_root)
+    if subset is not None:
+        from dataclasses import replace
+
+        dataset = replace(dataset, test=cut(dataset.test, min(subset, len(dataset.test)), seed))
+    with resumable(), Bar(quiet=as_json).stage(f"corrupt {dataset.name}") as show:
+        for number, (kind, severity) in enumerate(_write(dataset, out, family, chosen, levels, form, seed), 1):
+            show(number, len(chosen) * len(levels), f"{kind} {severity}")
+    if as_json:
+        facts = {"out": str(out), "kinds": chosen, "severities": levels, "images": len(dataset.test)}
+        typer.echo(json.dumps(facts))
+    else:
+        made = f"{len(chosen)} kinds x {len(levels)} severities of {len(dataset.test)} images"
+        typer.echo(f"{out}: {made}, as {form}")
+
+
+def _write(
+    dataset: Dataset, out: Path, family: str, kinds: tuple[str, ...], severities: tuple[int, ...], form: str, seed: int
+) -> Iterator[tuple[str, int]]:
+    """Write what is not there yet, one file or directory after the other, each whole or not at all."""
+    import numpy as np
+    import torch
+
+    from holdfast.data import write_npz
+    from holdfast.results import write_atomically
+
+    out.mkdir(parents=True, exist_ok=True)
+    for kind in kinds:
+        if form == "npy":
+            if not (out / f"{kind}.npy").exists():
+                copies = [_images(dataset, family, kind, severity, seed) for severity in severities]
+                stacked = torch.cat(copies).permute(0, 2, 3, 1).contiguous().numpy()
+                write_atomically(out / f"{kind}.npy", _saver(stacked))
+            yield from ((kind, severity) for severity in severities)
+            continue
+        for severity in severities:
+            place = out / f"{kind}-{severity}{'.npz' if form == 'npz' else ''}"
+            if not place.exists():
+                made = _with_images(dataset, _images(dataset, family, kind, severity, seed), f"{kind}-{severity}")
+                if form == "npz":
+                    write_npz(made, place)
+                else:
+                    _write_folder(made, place)
+            yield kind, severity
+    if form == "npy":
+        write_atomically(out / "labels.npy", _saver(np.tile(dataset.test.y.numpy(), len(severities))))
+
+
+def _images(dataset: Dataset, family: str, kind: str, severity: int, seed: int) -> Tensor:
+    """All test images corrupted, in eight bits; an image's randomness is that of its index."""
+    import torch
+
+    from holdfast.corruptions import CORRUPTIONS
+    from holdfast.rng import Streams
+
+    corruption: Any = CORRUPTIONS[family]
+    method, test, parts = corruption(kind=kind, severity=severity), dataset.test, []
+    for start in range(0, len(test), BLOCK):
+        x, _ = test.batch(slice(start, start + BLOCK))
+        z = method(x, rng=Streams(seed, f"{kind} {severity}", test.index[start : start + BLOCK]))
+        parts.append(z.mul(255).round_().to(torch.uint8))
+    return torch.cat(parts)
+
+
+def _with_images(dataset: Dataset, x: Tensor, name: str) -> Dataset:
+    from dataclasses import replace
+
+    return replace(dataset, name=f"{dataset.name}-{name}", train=None, test=replace(dataset.test, x=x))
+
+
+def _write_folder(dataset: Dataset, place: Path) -> None:
+    """Images as PNG files, a directory for each class; under another name until all are there."""
+    import shutil
+
+    from holdfast.report.gallery import picture_of
+
+    half = place.with_name(f".{place.name}.part")
+    shutil.rmtree(half, ignore_errors=True)
+    for name in dataset.classes:
+        (half / name).mkdir(parents=True)
+    test = dataset.test
+    for image, label, index in zip(test.x, test.y.tolist(), test.index.tolist(), strict=True):
+        picture_of(image.numpy() / 255).save(half / dataset.classes[label] / f"{index:06d}.png")
+    half.rename(place)
+
+
+def _saver(array: Any) -> Any:
+    def save(path: Path) -> None:
+        import numpy as np
+
+        with path.open("wb") as file:
+            np.save(file, array, allow_pickle=False)
+
+    return save
+
+
+def _kinds(family: str, text: str) -> tuple[str, ...]:
+    from holdfast.corruptions.bar import KINDS
+    from holdfast.corruptions.common import EXTRA, STANDARD
+
+    known = {"common": (*STANDARD, *EXTRA), "bar": KINDS}
+    if family not in known:
+        raise RecipeError(f"--family: {unknown(family, known)}")
+    sets = {"all": known[family], "standard": STANDARD if family == "common" else KINDS}
+    sets |= {"extra": EXTRA} if family == "common" else {}
+    if text in sets:
+        return tuple(sets[text])
+    chosen = tuple(dict.fromkeys(text.split(",")))
+    for kind in chosen:
+        if kind not in known[family]:
+            raise RecipeError(f"--kinds: {unknown(kind, (*known[family], *sets))}")
+    return chosen
+
+
+def _severities(text: str) -> tuple[int, ...]:
+    try:
+        chosen = tuple(sorted({int(part) for part in text.split(",")}))
+    except ValueError:
+        chosen = ()
+    if not chosen or not set(chosen) <= set(range(1, 6)):
+        raise RecipeError(f"--severities: expected numbers from 1 to 5, such as 1,3,5; got {text!r}")
+    return chosen

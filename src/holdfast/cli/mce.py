@@ -1,0 +1,57 @@
+"""`holdfast mce`: mean corruption errors of runs, also relative to a reference."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from holdfast.cli.options import Json
+from holdfast.cli.screen import percent, table
+from holdfast.errors import RecipeError
+
+
+def command(
+    paths: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run directories, or directories with runs.")],
+    reference: Annotated[
+        str | None, typer.Option("--reference", help="Run to divide each kind's error by, or alexnet (ImageNet).")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Mean corruption errors of runs that were checked with common corruptions."""
+    from holdfast.analysis.corruption import ALEXNET, FAMILIES, Corrupted, corrupted
+    from holdfast.cli.find import find_runs
+    from holdfast.report import read_runs
+
+    runs = read_runs(find_runs(paths))
+    found = [one for run in runs for one in corrupted(run.graded) if one.weights == run.weights[0]]
+    if not found:
+        raise RecipeError("mce: expected runs with corruptions by kind and severity, such as `common`; found none")
+    base: dict[str, Any] = {}
+    if reference == "alexnet":
+        base = dict.fromkeys(FAMILIES, ALEXNET)
+    elif reference is not None:
+        (other,) = read_runs([Path(reference)])
+        base = {one.family: one for one in corrupted(other.graded) if one.weights == other.weights[0]}
+    records: list[dict[str, Any]] = []
+    for one in found:
+        divided: Corrupted | None = base.get(one.family)
+        records.append({
+            "run": one.run, "weights": one.weights, "family": one.family, "images": one.examples,
+            "kinds": len(one.kinds), "severities": list(one.severities), "mce": one.mean(), "half": one.half,
+            "relative": None if divided is None else one.mean(divided),
+            "errors": {kind: one.of_kind(kind) for kind in one.kinds} if one.severities else {},
+        })  # fmt: skip
+    if as_json:
+        typer.echo(json.dumps({"reference": reference, "runs": records}))
+        return
+    relative = [f"relative to {reference}"] if reference else []
+    rows = []
+    for record in records:
+        mean = "not complete" if record["mce"] is None else f"{percent(record['mce'])} ± {100 * record['half']:.1f}"
+        extra = ["unknown" if record["relative"] is None else f"{record['relative']:.4f}"] if reference else []
+        size = f"{record['kinds']} x {len(record['severities'])}"
+        rows.append([f"{record['run']}, {FAMILIES[record['family']]}", mean, *extra, size, str(record["images"])])
+    table(["run", "mean corruption error, 95 %", *relative, "kinds x severities", "images"], rows)

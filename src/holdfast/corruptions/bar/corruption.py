@@ -1,0 +1,89 @@
+"""The corruptions of C-bar as one method with a kind and a severity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from holdfast.corruptions.bar import distortion, lens, obscuring, sparkle, spectral
+from holdfast.corruptions.bar.tables import KINDS, LEVELS, SEVERITIES, Kind
+from holdfast.errors import DataError, unknown
+from holdfast.rng import Streams, streams
+
+FUNCTIONS: dict[Kind, Callable[[Tensor, float, Streams], Tensor]] = {
+    "blue_noise_sample": spectral.blue_noise_sample,
+    "brownish_noise": spectral.brownish_noise,
+    "checkerboard_cutout": obscuring.checkerboard_cutout,
+    "inverse_sparkles": sparkle.inverse_sparkles,
+    "pinch_and_twirl": distortion.pinch_and_twirl,
+    "ripple": distortion.ripple,
+    "circular_motion_blur": lens.circular_motion_blur,
+    "lines": obscuring.lines,
+    "sparkles": sparkle.sparkles,
+    "transverse_chromatic_abberation": lens.transverse_chromatic_abberation,
+}
+"""Images (N, 1 or 3, H, W) in [0, 1], the level and streams to images: pure functions that return a new tensor."""
+
+SMALLEST = 8
+"""Pixels that a side must have."""
+
+_CHUNK = 1 << 20
+"""Values worked on at a time: bounds the memory of fields in float64."""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A corruption of C-bar: one of ten kinds that are far from the common corruptions, in one of five severities.
+
+    Whoever chooses settings by these sees nothing of the 15 common corruptions, which so stay a fair test.
+
+    A severity sets the level of its kind; places, angles, phases and whatever else the kind leaves open are drawn for
+    each image. The published formulas are written in terms of the image's side, and so they are used here for every
+    size, with the shorter side where an image is not square. Numbers of lines and sparkles grow with the area. Where
+    the published formula has a bound of one pixel, it shrinks with images of less than 32 pixels. Images have one
+    channel or three, and sides of at least 8 pixels.
+
+    The reference works on 8-bit images and truncates its results to 8 bits; here they stay in floating point.
+
+    Args:
+        kind: which corruption.
+        severity: 1 to 5.
+
+    Reference:
+        Mintun, Kirillov, Xie, On Interaction Between Augmentations and Corruptions in Natural Corruption Robustness,
+        NeurIPS 2021, arXiv:2102.11273, the version for CIFAR-10. Differs: no rounding to 8 bits, and what the
+        functions of each kind say.
+    """
+
+    kind: Kind
+    severity: int = 3
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"kind: {unknown(self.kind, KINDS)}")
+        if self.severity not in SEVERITIES or isinstance(self.severity, bool):
+            raise ValueError(f"severity: expected 1, 2, 3, 4 or 5, came {self.severity!r}")
+
+    @torch.no_grad()
+    def __call__(self, x: Tensor, *, rng: Streams | None = None) -> Tensor:
+        """The corrupted images, in [0, 1]; shape, dtype and device of `x`."""
+        _check(x)
+        # Keyed by the next number of each example's stream, which so goes on by one whatever a kind draws.
+        own = Streams(0, f"bar {self.kind}", streams(rng, x).bits(1)[:, 0])
+        function, level = FUNCTIONS[self.kind], LEVELS[self.kind][self.severity - 1]
+        wide = x if x.dtype in (torch.float32, torch.float64) else x.float()
+        size = max(1, _CHUNK // x.shape[1:].numel())
+        parts = [function(wide[i : i + size], level, own[i : i + size]) for i in range(0, len(x), size)]
+        return torch.cat(parts).to(x.dtype) if parts else x.clone()
+
+
+def _check(x: Tensor) -> None:
+    if x.ndim != 4 or x.shape[1] not in (1, 3):
+        raise DataError(f"bar: expected images (N, 1 or 3, height, width), came shape {tuple(x.shape)}")
+    if min(x.shape[-2:]) < SMALLEST:
+        raise DataError(f"bar: expected sides of at least {SMALLEST} pixels, came {x.shape[-2]}x{x.shape[-1]}")
+    if not x.is_floating_point():
+        raise DataError(f"bar: expected floating-point images in [0, 1], came {x.dtype}")

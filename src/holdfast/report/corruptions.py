@@ -1,0 +1,134 @@
+"""Corruptions by kind and severity: mean errors, heat maps, accuracy against severity, and what they look like."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from holdfast.analysis.corruption import FAMILIES, Corrupted, corrupted
+from holdfast.errors import HoldfastError
+from holdfast.report.checks import checks_of
+from holdfast.report.curves import Chart, Curve
+from holdfast.report.gallery import png
+from holdfast.report.numbers import count, decimal, percent
+from holdfast.report.runs import RunData
+from holdfast.report.tables import NOT_RUN, Cell, Table
+from holdfast.results import accuracies
+
+
+@dataclass(frozen=True)
+class Strip:
+    """One image in all its corruptions.
+
+    Args:
+        caption: which image, and how severe.
+        pictures: name and data URI of each, the original first.
+    """
+
+    caption: str
+    pictures: Sequence[tuple[str, str]]
+
+
+def found_of(runs: Sequence[RunData]) -> tuple[tuple[int, Corrupted], ...]:
+    """Errors of each run's main weights, with the place of the run."""
+    return tuple(
+        (place, one) for place, run in enumerate(runs) for one in corrupted(run.graded) if one.weights == run.weights[0]
+    )
+
+
+def mean_tables(runs: Sequence[RunData], found: Sequence[tuple[int, Corrupted]]) -> list[Table]:
+    """Mean corruption errors, absolute and relative to the first run: a table for each family."""
+    tables = []
+    for family in FAMILIES:
+        members = [(place, one) for place, one in found if one.family == family]
+        if not members:
+            continue
+        first = members[0][1]
+        rows = []
+        for place, one in members:
+            mean = one.mean()
+            cells = [
+                Cell(NOT_RUN) if mean is None else Cell(percent(mean), f"± {percent(one.half)}"),
+                Cell(_relative(one, first)), Cell(f"{len(one.kinds)} x {len(one.severities)}"),
+                Cell(count(one.examples)),
+            ]  # fmt: skip
+            rows.append((runs[place].label, cells))
+        columns = ("Mean error, 95 %", f"Relative to {runs[members[0][0]].label}", "Kinds x severities", "Images")
+        tables.append(Table(f"Mean corruption error, {FAMILIES[family]}", "Run", columns, rows))
+    return tables
+
+
+def _relative(one: Corrupted, first: Corrupted) -> str:
+    try:
+        value = one.mean(first)
+    except HoldfastError:
+        value = None
+    return "unknown" if value is None else decimal(value, 3)
+
+
+def error_maps(runs: Sequence[RunData], found: Sequence[tuple[int, Corrupted]]) -> list[Table]:
+    """Error of every kind at every severity, with the mean of the kind."""
+    tables = []
+    for place, one in found:
+        severities = sorted({severity for _, severity in one.errors})
+        rows = []
+        for kind in one.kinds:
+            cells = [_error(one.errors.get((kind, severity))) for severity in severities]
+            there = [one.errors[kind, severity] for severity in severities if (kind, severity) in one.errors]
+            rows.append((kind.replace("_", " "), [*cells, _error(sum(there) / len(there))]))
+        caption = f"{runs[place].label}: error under {FAMILIES[one.family]}"
+        columns = (*(f"severity {severity}" for severity in severities), "mean")
+        tables.append(Table(caption, "Kind", columns, rows))
+    return tables
+
+
+def _error(value: float | None) -> Cell:
+    return Cell("") if value is None else Cell(percent(value), heat=value)
+
+
+def severity_charts(runs: Sequence[RunData], found: Sequence[tuple[int, Corrupted]]) -> tuple[Chart, ...]:
+    """Accuracy against severity, mean over the kinds, from the clean images on: a chart for each family."""
+    charts = []
+    for family in FAMILIES:
+        curves = []
+        for place, one in found:
+            if one.family != family or not one.severities:
+                continue
+            points = {0.0: clean} if (clean := _clean(runs[place])) is not None else {}
+            for severity in one.severities:
+                points[float(severity)] = 1 - sum(one.errors[kind, severity] for kind in one.kinds) / len(one.kinds)
+            curves.append(Curve(place, "mean over kinds", tuple(points), tuple(points.values())))
+        if curves:
+            charts.append(Chart(f"Accuracy under {FAMILIES[family]}", "severity", tuple(curves), True))
+    return tuple(charts)
+
+
+def _clean(run: RunData) -> float | None:
+    names = [check.name for check in run.main_checks if check.clean]
+    rows = accuracies(run.main_rows).iter_rows(named=True)
+    return next((float(row["accuracy"]) for row in rows if row["check"] in names), None)
+
+
+def strips(runs: Sequence[RunData]) -> list[Strip]:
+    """The first image of the first run that kept some, in every kind at the middle of the severities."""
+    for run in runs:
+        made = list(_strips(run))
+        if made:
+            return made
+    return []
+
+
+def _strips(run: RunData) -> Iterator[Strip]:
+    kept = {shown.check: shown for shown in run.graded_galleries if shown.weights == run.weights[0] and len(shown.x)}
+    for family, name in FAMILIES.items():
+        graded = [check for check in checks_of(run.graded) if check.method == family and check.name in kept]
+        if not graded:
+            continue
+        severities = sorted({int(check.params["severity"]) for check in graded})
+        severity = severities[len(severities) // 2]
+        chosen = [check for check in graded if int(check.params["severity"]) == severity]
+        first = kept[chosen[0].name]
+        pictures = [("original", png(first.x[0]))]
+        pictures += [(str(check.params["kind"]).replace("_", " "), png(kept[check.name].z[0])) for check in chosen]
+        label = run.class_name(int(first.label[0]))
+        yield Strip(f"{name}, severity {severity}: example {int(first.example[0])}, {label}", pictures)

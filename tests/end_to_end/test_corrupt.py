@@ -1,0 +1,92 @@
+"""`holdfast corrupt` and `holdfast mce` as a user calls them."""
+
+import json
+
+import numpy as np
+import pytest
+
+from holdfast.analysis.corruption import STANDARD
+from holdfast.data import Digits, resolve
+from tests.end_to_end.command import good, refused, said
+from tests.end_to_end.test_certify import SMALL
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    monkeypatch.setattr("holdfast.report.page._plotly", lambda: "")
+
+
+@pytest.mark.parametrize("form", ["npz", "folder"])
+def test_it_writes_a_data_set_for_each_kind_and_severity_that_holdfast_reads(tmp_path, form):
+    argv = ["corrupt", "digits", "--out", "c", "--kinds", "fog,contrast", "--severities", "2,5", "--format", form]
+    good(*argv, "--subset", "20", cwd=tmp_path)
+    ending = ".npz" if form == "npz" else ""
+    assert sorted(path.name for path in (tmp_path / "c").iterdir()) == sorted(
+        f"{kind}-{severity}{ending}" for kind in ("fog", "contrast") for severity in (2, 5)
+    )
+    options = {} if form == "npz" else {"grey": True}
+    found = resolve(str(tmp_path / "c" / f"fog-5{ending}"), **options)()
+    assert len(found.test) == 20
+    assert found.shape == Digits()().shape
+
+
+def test_what_is_there_is_not_written_again(tmp_path):
+    argv = ["corrupt", "digits", "--out", "c", "--kinds", "fog", "--severities", "1", "--subset", "5"]
+    good(*argv, cwd=tmp_path)
+    before = (tmp_path / "c" / "fog-1.npz").stat().st_mtime_ns
+    good(*argv, cwd=tmp_path)
+    assert (tmp_path / "c" / "fog-1.npz").stat().st_mtime_ns == before
+
+
+def test_npy_files_are_as_those_of_cifar_10_c_and_can_be_checked(tmp_path):
+    good("corrupt", "digits", "--out", "c", "--format", "npy", "--kinds", "fog,pixelate", cwd=tmp_path)
+    images, labels = np.load(tmp_path / "c" / "fog.npy"), np.load(tmp_path / "c" / "labels.npy")
+    count = len(Digits()().test)
+    assert images.shape == (5 * count, 8, 8, 1)
+    assert images.dtype == np.uint8
+    assert len(labels) == 5 * count
+    checks = "checks=[clean, {stored: {path: c, kind: {each: [fog, pixelate]}, severity: {each: [1, 5]}}}]"
+    (tmp_path / "tiny.yaml").write_text(SMALL)
+    good("run", "tiny.yaml", "--set", checks, cwd=tmp_path)
+    found = said("mce", "runs", cwd=tmp_path)["runs"]
+    assert [(one["family"], one["kinds"], one["mce"]) for one in found] == [("stored", 2, None)]
+    evaluated = said("evaluate", "runs/tiny/seed-0", "--data", "c/fog.npy", "--checks", "quick", cwd=tmp_path)
+    clean = next(one for one in evaluated["results"] if one["check"] == "clean")
+    assert clean["examples"] == 5 * count
+
+
+def test_mean_errors_are_told_and_divided(tmp_path):
+    kinds = ", ".join(STANDARD)
+    text = SMALL + f"checks: [clean, {{common: {{kind: {{each: [{kinds}]}}, severity: {{each: [1, 3]}}}}}}]\n"
+    (tmp_path / "tiny.yaml").write_text(text.replace("block: 32", "block: 40"))
+    shown = good("run", "tiny.yaml", cwd=tmp_path)
+    assert "mean error, common corruptions" in shown
+    assert "severity=" not in shown
+    (plain,) = said("mce", "runs", cwd=tmp_path)["runs"]
+    errors = plain["errors"]
+    assert set(errors) == set(STANDARD)
+    assert plain["mce"] == pytest.approx(sum(errors.values()) / 15)
+    (own,) = said("mce", "runs", "--reference", "runs/tiny/seed-0", cwd=tmp_path)["runs"]
+    assert own["relative"] == pytest.approx(1)
+    (other,) = json.loads(good("mce", "runs", "--reference", "alexnet", "--json", cwd=tmp_path))["runs"]
+    assert other["relative"] > 0
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (["--kinds", "fogg"], "--kinds: unknown name 'fogg'"),
+        (["--family", "foo"], "--family: unknown name 'foo'; known: bar, common"),
+        (["--severities", "0"], "--severities: expected numbers from 1 to 5"),
+        (["--format", "png"], "--format: unknown name 'png'"),
+        (["--format", "npy", "--severities", "1"], "expected all five beside --format npy"),
+    ],
+)
+def test_bad_options_are_one_line(tmp_path, argv, says):
+    assert says in refused("corrupt", "digits", "--out", "c", *argv, cwd=tmp_path)
+
+
+def test_runs_without_corruptions_are_refused(tmp_path):
+    (tmp_path / "tiny.yaml").write_text(SMALL)
+    good("run", "tiny.yaml", "--set", "checks=[clean]", cwd=tmp_path)
+    assert "found none" in refused("mce", "runs", cwd=tmp_path)
