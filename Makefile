@@ -52,6 +52,8 @@ bench: $(VENV)/.dev
 	$(ONE_THREAD) $(BIN)/python benchmarks/pgd.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/memory.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/autoattack.py
+	$(ONE_THREAD) $(BIN)/python benchmarks/certify.py
+	$(ONE_THREAD) $(BIN)/python benchmarks/spider.py
 
 clean:
 	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build

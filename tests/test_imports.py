@@ -44,6 +44,7 @@ ORDER = [
     "training",
     "evaluation",
     "audit",
+    "search",
     "report",
     "cli",
 ]

@@ -11,8 +11,8 @@ import typer
 from holdfast.errors import HoldfastError
 
 VERBS = (
-    "run", "train", "evaluate", "attack", "certify", "audit", "report", "compare", "select", "list", "show",
-    "schema",
+    "run", "train", "search", "evaluate", "attack", "certify", "corrupt", "mce", "audit", "report", "compare", "select",
+    "list", "show", "schema",
 )  # fmt: skip
 
 app = typer.Typer(

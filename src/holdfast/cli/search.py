@@ -1,0 +1,285 @@
+"""`holdfast search`: the best values for the ranges of a recipe."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holdfast.cli.options import OUT, Fresh, Json, Out, RecipeFile, Root, Set
+from holdfast.cli.screen import Bar, Stop, between_steps, interrupt_on_kill, percent, resumable, say, table
+from holdfast.errors import HoldfastError, TrainingError
+
+if TYPE_CHECKING:
+    from holdfast.search import Findings, Plan, TrialRecord
+
+SHOWN = 10
+"""Trials in the table on the screen."""
+
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def command(
+    recipe: RecipeFile,
+    set_: Set = None,
+    out: Out = OUT,
+    data_root: Root = None,
+    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes on this machine, one thread each.")] = 1,
+    storage: Annotated[
+        str | None,
+        typer.Option("--storage", metavar="ADDRESS", help="Database that Optuna knows, for many machines."),
+    ] = None,
+    fresh: Fresh = False,
+    as_json: Json = False,
+) -> None:
+    """Search for the best values of a recipe's ranges; repeat the command to resume."""
+    from holdfast.search import forget_study, load_plan, open_study, read_findings
+    from holdfast.search.sampler import trials
+
+    interrupt_on_kill()
+    plan = load_plan(recipe, set_ or ())
+    address, directory = storage or plan.settings.storage, out / plan.name
+    if fresh:
+        forget_study(plan, directory, address)
+    errand = Errand(recipe, tuple(set_ or ()), out, address, data_root)
+    with resumable():
+        study = open_study(plan, directory, address)
+        run = _alone if workers == 1 else _together
+        run(errand, plan, study, trials(plan), workers, quiet=as_json)
+        found = read_findings(study, plan, trials(plan))
+        if not found.complete:
+            raise TrainingError(f"{plan.name}: no trial of {len(found.trials)} was completed; {_first_error(found)}")
+        files = _write(found, plan, directory)
+    if as_json:
+        typer.echo(json.dumps(_record(found, directory, files)))
+    else:
+        _show(found, directory, files)
+
+
+@dataclass(frozen=True)
+class Errand:
+    """What a worker needs to know, in a form that another process can read."""
+
+    recipe: Path
+    overrides: tuple[str, ...]
+    out: Path
+    storage: str | None
+    root: Path | None
+
+    def records(self) -> Iterator[Any]:
+        """The worker's records."""
+        from holdfast.search import load_plan, work
+
+        return work(load_plan(self.recipe, self.overrides), self.out, storage=self.storage, root=self.root)
+
+
+def _alone(errand: Errand, plan: Plan, study: Any, total: int, workers: int, *, quiet: bool) -> None:
+    """Work in this process."""
+    from holdfast.search import Ended, ended
+
+    done, records = ended(study), errand.records()
+    with Bar(quiet=quiet).stage(f"search {plan.name}") as show, between_steps() as stop:
+        try:
+            for record in records:
+                done += isinstance(record, Ended)
+                show(done, total, "" if isinstance(record, Ended) else f"trial {record.trial}  {record.note}")
+                if stop.requested:
+                    raise KeyboardInterrupt
+        finally:
+            records.close()  # type: ignore[attr-defined]
+
+
+def _together(errand: Errand, plan: Plan, study: Any, total: int, workers: int, *, quiet: bool) -> None:
+    """Let other processes work, and end with them."""
+    import multiprocessing
+
+    from holdfast.search import ended
+
+    context = multiprocessing.get_context("spawn")  # a fork would share threads and devices that cannot be shared
+    problems = context.SimpleQueue()
+    crew = [context.Process(target=_worker, args=(errand, os.getpid(), problems), daemon=True) for _ in range(workers)]
+    with _one_thread():
+        for member in crew:
+            member.start()
+    try:
+        with Bar(quiet=quiet).stage(f"search {plan.name}") as show:
+            while any(member.is_alive() for member in crew):
+                if not problems.empty():
+                    raise HoldfastError(problems.get())
+                show(ended(study), total, f"{workers} workers")
+                time.sleep(0.1)
+    finally:
+        for member in crew:
+            member.terminate()  # does nothing to those that have ended
+        for member in crew:
+            member.join()
+    if not problems.empty():
+        raise HoldfastError(problems.get())
+    if ended(study) < total and any(member.exitcode for member in crew):
+        codes = ", ".join(str(member.exitcode) for member in crew)
+        raise TrainingError(
+            f"{plan.name}: all workers ended (exit codes {codes}) with {ended(study)} of {total} trials done; "
+            "repeat the same command to resume"
+        )
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """For processes started meanwhile: one thread each, and Ctrl-C is for the one that started them."""
+    before = {name: os.environ.get(name) for name in THREADS}
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ.update(dict.fromkeys(THREADS, "1"))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+def _worker(errand: Errand, parent: int, problems: Any) -> None:
+    """Work in a process of its own, until done, told to stop, or alone in the world."""
+    import torch
+
+    torch.set_num_threads(1)
+    stop = Stop()
+    signal.signal(signal.SIGTERM, stop)
+    records = errand.records()
+    try:
+        for _ in records:
+            if stop.requested or os.getppid() != parent:
+                break
+    except HoldfastError as error:
+        problems.put(str(error))
+    finally:
+        records.close()  # type: ignore[attr-defined]
+
+
+def _first_error(found: Findings) -> str:
+    errors = [trial.error for trial in found.trials if trial.error]
+    return f"the first failed with: {errors[0]}" if errors else "none has ended"
+
+
+def _write(found: Findings, plan: Plan, directory: Path) -> dict[str, Any]:
+    """Recipes of the best trials and the page."""
+    import shutil
+
+    from holdfast.report.search import write_search
+    from holdfast.results import write_atomically
+    from holdfast.search.findings import best_recipe
+
+    def write(path: Path, trial: TrialRecord, name: str) -> Path:
+        text = best_recipe(plan, trial, name)
+        write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+        return path
+
+    if len(found.goals) == 1:
+        recipes = [write(directory / "best.yaml", found.best[0], f"{plan.name}-best")]
+    else:
+        shutil.rmtree(directory / "pareto", ignore_errors=True)
+        recipes = [
+            write(directory / "pareto" / f"{one.number:04d}.yaml", one, f"{plan.name}-{one.number:04d}")
+            for one in found.best
+        ]
+    texts = [recipe.read_text(encoding="utf-8") for recipe in recipes]
+    page = write_search(found, directory / "search.html", recipes=texts)
+    return {"recipes": [str(recipe) for recipe in recipes], "report": str(page)}
+
+
+def _record(found: Findings, directory: Path, files: dict[str, Any]) -> dict[str, Any]:
+    """For machines."""
+    from holdfast.search.plots import savings
+
+    saved = savings(found)
+    return {
+        "name": found.name,
+        "path": str(directory),
+        "objective": [
+            {"label": goal.label, "direction": "maximize" if goal.maximize else "minimize"} for goal in found.goals
+        ],
+        "best": [trial.number for trial in found.best],
+        "trials": [
+            {
+                "number": trial.number,
+                "state": trial.state,
+                "parameters": {path: found.value(trial, path) for path in trial.drawn},
+                "values": list(trial.values) or None,
+                "epochs": trial.epochs,
+                "seconds": trial.seconds,
+                "scores": dict(trial.scores or {}),
+                "error": trial.error,
+            }
+            for trial in found.trials
+        ],
+        "importance": [dict(one) for one in found.importance],
+        "savings": {
+            "pruned_seconds": saved.pruned,
+            "full_seconds": saved.full,
+            "gain": saved.gain,
+            "equivalent_trials": saved.equivalent,
+            "best_trial": saved.best,
+        },
+        **files,
+    }
+
+
+def _show(found: Findings, directory: Path, files: dict[str, Any]) -> None:
+    """For people."""
+    from holdfast.search.plots import savings
+
+    goals, saved = found.goals, savings(found)
+    first = goals[0].maximize
+    shown = found.best if len(goals) > 1 else _ordered(found.complete, first)[:SHOWN]
+    title = f"{found.name}: " + (
+        "Pareto front" if len(goals) > 1 else f"best {len(shown)} of {len(found.trials)} trials"
+    )
+    rows = [
+        [
+            f"{trial.number:04d}",
+            *(_value(value, goal.share) for value, goal in zip(trial.values, goals, strict=True)),
+            *(_parameter(found.value(trial, path)) for path in found.ranges),
+            f"{trial.epochs}/{trial.planned}",
+        ]
+        for trial in shown
+    ]
+    table(["trial", *(goal.label for goal in goals), *found.labels.values(), "epochs"], rows, title=title)
+    states = ("complete", "pruned", "failed", "lost", "running", "waiting")
+    counts = ", ".join(f"{found.count(state)} {state}" for state in states if found.count(state))
+    say(f"{len(found.trials)} trials: {counts}")
+    if found.count("pruned"):
+        say(
+            f"training took {saved.pruned:.1f} s instead of about {saved.full:.1f} s without pruning: "
+            f"{saved.gain:.2f} times faster, as long as {saved.equivalent:.1f} whole trials"
+        )
+    for trial in found.trials:
+        if trial.state == "failed":
+            say(f"trial {trial.number} failed: {trial.error}")
+    if any(goal.split == "test" for goal in goals):
+        say("the objective was measured on test images: their numbers are too good to report")
+    if found.count("running"):
+        say(f"{found.count('running')} trials are under way elsewhere; repeat the command when they have ended")
+    for recipe in files["recipes"]:
+        say(f"recipe: {recipe}")
+    say(f"report: {files['report']}")
+
+
+def _ordered(trials: Sequence[TrialRecord], maximize: bool) -> list[TrialRecord]:
+    return sorted(trials, key=lambda trial: -trial.values[0] if maximize else trial.values[0])
+
+
+def _value(value: float, share: bool) -> str:
+    return percent(value) if share else f"{value:.4g}"
+
+
+def _parameter(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return value if isinstance(value, str) else json.dumps(value, default=str)
