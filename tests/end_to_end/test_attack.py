@@ -35,7 +35,7 @@ AUTO_LABEL = "autoattack linf eps=0.03 steps=3 targets=2 queries=10"
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    monkeypatch.setattr("holdfast.report.page._plotly", lambda: "")  # megabytes that these tests do not look at
+    monkeypatch.setattr("holdfast.report.page.plotly_script", lambda: "")  # megabytes that these tests do not look at
 
 
 @pytest.fixture(scope="module")

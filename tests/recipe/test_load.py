@@ -271,7 +271,8 @@ def test_a_bad_override_says_what_was_expected(override, says):
         ("train: {epochs: [}", "r.yaml:4: expected YAML; "),
         ("train: &t [*t]", "r.yaml: expected YAML; got values nested without end"),
         ("seed: 2024-13-45", "r.yaml: expected YAML; month must be in 1..12"),
-        ("train: {selection: {metric: accuracies}}", "train.selection.metric: expected 'accuracy', 'loss' or 'robust_"),
+        ("search: {trials: 3}", "search: this recipe has ranges; use `holdfast search`"),
+        ("train: {selection: {metric: accuracies}}", "train.selection.metric: expected 'accuracy', 'loss', "),
         ("train: {selection: {metric: robust_accuracy}}", "train.selection: metric robust_accuracy needs an attack"),
         (
             "train: {selection: {metric: robust_accuracy, attack: {fgsm: {linf: 0.1}}}}",

@@ -28,7 +28,7 @@ FMN = nearest("fmn", 1.0, [0.2, 0.4, None, 0.35, 0.0, 0.1], norm="l2")
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.report.page._plotly", lambda: "")
+    monkeypatch.setattr("holdfast.report.page.plotly_script", lambda: "")
 
 
 def report(tmp_path: Path, *runs: Path) -> Read:

@@ -22,7 +22,7 @@ FMN = nearest("fmn", 0.4, [0.1, 0.2, 0.1, 0.15, 0.4, None, None, 0.0])
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.report.page._plotly", lambda: "")
+    monkeypatch.setattr("holdfast.report.page.plotly_script", lambda: "")
 
 
 def report(tmp_path: Path, *runs: Path) -> Read:

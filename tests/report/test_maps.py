@@ -64,7 +64,7 @@ def test_colours_run_from_the_lowest_to_the_highest() -> None:
 
 
 def test_maps_of_smoothed_robustness_are_on_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.report.page._plotly", lambda: "")
+    monkeypatch.setattr("holdfast.report.page.plotly_script", lambda: "")
     path = run(tmp_path, 0, 0.1, 0.5, 4)
     settings = {"loss": "zero_one", "norm": "l2", "eps": [0.0, 0.5], "sigma": [0.0], "examples": 20}
     cells = [{"eps": eps, "sigma": 0.0, "safe": safe, "value": 0.0} for eps, safe in ((0.0, 0.9), (0.5, 0.25))]
@@ -90,7 +90,7 @@ def test_one_number_for_each_curve(tmp_path: Path) -> None:
 
 
 def test_fading_images_have_a_chart_with_the_point_of_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.report.page._plotly", lambda: "")
+    monkeypatch.setattr("holdfast.report.page.plotly_script", lambda: "")
     fading = [
         FakeCheck(f"linear ratio={ratio}", "linear", {"ratio": ratio, "std": 0.02}, [i < n for i in range(4)])
         for ratio, n in ((0.75, 3), (0.25, 1))

@@ -25,7 +25,7 @@ BOUND = "at most 60.0 % [1.8, 83.2], 5 examples waiting"
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.report.page._plotly", lambda: "")  # megabytes that these tests do not look at
+    monkeypatch.setattr("holdfast.report.page.plotly_script", lambda: "")  # megabytes that these tests do not look at
 
 
 def tell(run: Path, **facts: Any) -> Path:

@@ -150,6 +150,13 @@ def test_pruning_may_look_at_a_score_that_is_better_in_the_other_direction(tmp_p
     assert one.steps == tuple((step + 1, -value) for step, value in raw.items())
 
 
+def test_a_trial_that_has_reached_its_last_epoch_is_never_given_up(tmp_path):
+    of = plan("train.epochs=1", "search.pruner.startup=1")
+    assert {one.state for one in search(of, tmp_path)} == {"complete"}
+    first, *others = [one.values[0] for one in findings(of, tmp_path).trials]
+    assert min(others) < first  # worse than the median so far, so that the pruner would have
+
+
 def test_a_damaged_journal_is_one_line(tmp_path):
     (tmp_path / "tiny").mkdir()
     (tmp_path / "tiny" / storing.JOURNAL).write_text("no json\nat all\n")

@@ -39,7 +39,7 @@ def load_recipes(path: Path, overrides: Sequence[str] = ()) -> list[Recipe]:
 
 def parse_recipes(text: str, overrides: Sequence[str] = (), *, file: Path = Path("recipe")) -> list[Recipe]:
     """All runs that a recipe's text describes: every variant under every seed."""
-    said, lines = _read_yaml(text, file)
+    said, lines = read_yaml(text, file)
     if not isinstance(said, dict):
         raise RecipeError(f"{file}: expected a mapping with name, data, model, ...; got {type(said).__name__}")
     for text in overrides:
@@ -56,7 +56,7 @@ def parse_recipes(text: str, overrides: Sequence[str] = (), *, file: Path = Path
         if fixed := {"name", "seed"} & set(changes or {}):
             raise RecipeError(f"{file}: variants.{variant}.{min(fixed)}: the same in all variants; set it outside")
         one = _merged(said, changes or {}, Recipe)
-        where = _places(file, lines, str(variant), _write_out_sweeps(one, file))
+        where = places_of(file, lines, str(variant), write_out_sweeps(one, file))
         for seed in seeds:
             name = "/".join(filter(None, [str(said["name"]), str(variant), f"seed-{seed}"]))
             runs.append(parse(Recipe, {**one, "name": name, "seed": seed}, where=where))
@@ -87,10 +87,12 @@ def _known_keys(said: dict[str, Any], file: Path, lines: dict[Path_, int]) -> No
     for key in said:
         if key not in known:
             line = f":{lines[(str(key),)]}" if (str(key),) in lines else ""
+            if key == "search":
+                raise RecipeError(f"{file}{line}: search: this recipe has ranges; use `holdfast search`")
             raise RecipeError(f"{file}{line}: {unknown(key, [*known, *EXTRA])}")
 
 
-def _write_out_sweeps(said: dict[str, Any], file: Path) -> list[int]:
+def write_out_sweeps(said: dict[str, Any], file: Path) -> list[int]:
     """Replace checks that stand for several by these; returns where each stood in the list before."""
     checks = [said["checks"]] if isinstance(said.get("checks"), dict) else said.get("checks")
     if not isinstance(checks, list):
@@ -215,7 +217,7 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def _read_yaml(text: str, file: Path) -> tuple[Any, dict[Path_, int]]:
+def read_yaml(text: str, file: Path) -> tuple[Any, dict[Path_, int]]:
     """The file's values, and the line of every key."""
     try:
         loader = _Loader(text)
@@ -244,7 +246,7 @@ def _lines(node: Any, path: Path_) -> Iterator[tuple[Path_, int]]:
             yield from _lines(value, (*path, str(number)))
 
 
-def _places(file: Path, lines: dict[Path_, int], variant: str, origins: list[int]) -> Callable[[Path_], str]:
+def places_of(file: Path, lines: dict[Path_, int], variant: str, origins: list[int]) -> Callable[[Path_], str]:
     """Names the place of a path: file, line where the nearest key stands, and the path itself."""
 
     def known(path: Path_) -> int:

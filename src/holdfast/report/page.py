@@ -130,9 +130,9 @@ def render(runs: Sequence[RunData], *, title: str | None = None) -> str:
     geometry = Geometry.of(runs, labels)
     damaged = Corruptions.of(runs, labels)
     figures = (*robustness, *distances, *proved, *drawn, *damaged.charts, *geometry.flatness, *training)
-    scripts = [*([_plotly()] if figures else []), _file("report.js")]
+    scripts = [*([plotly_script()] if figures else []), template_file("report.js")]
     return (
-        _environment()
+        environment()
         .get_template("page.html.j2")
         .render(
             title=title or "Report on " + ", ".join(labels),
@@ -175,14 +175,15 @@ def render(runs: Sequence[RunData], *, title: str | None = None) -> str:
             ],
             facts=facts_table(runs),
             doubts=[sentence for run in runs for sentence in doubts(run)],
-            style=Markup(_file("style.css")),
+            style=Markup(template_file("style.css")),
             scripts=[Markup(script) for script in scripts],
-            hashes=[_hash(script) for script in scripts],
+            hashes=[digest_of(script) for script in scripts],
         )
     )
 
 
-def _environment() -> Environment:
+def environment() -> Environment:
+    """How templates become pages: everything is escaped, and nothing may be missing."""
     return Environment(
         loader=PackageLoader("holdfast.report"),
         autoescape=True,
@@ -241,7 +242,8 @@ def _picture(run: RunData, shown: gallery.Gallery, index: int, waiting: Set[int]
     )
 
 
-def _plotly() -> str:
+def plotly_script() -> str:
+    """The library that draws the charts."""
     from plotly.offline import get_plotlyjs
 
     # In a string of JavaScript the backslash changes nothing; in HTML it keeps the script from ending early.
@@ -249,10 +251,11 @@ def _plotly() -> str:
     return script.replace("\r\n", "\n").replace("</script", "<\\/script")
 
 
-def _file(name: str) -> str:
+def template_file(name: str) -> str:
+    """The text of a file beside the templates."""
     return resources.files("holdfast.report").joinpath("templates", name).read_text(encoding="utf-8")
 
 
-def _hash(script: str) -> str:
+def digest_of(script: str) -> str:
     """The digest by which the page's own policy knows its scripts: no other script may run."""
     return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from holdfast.report.curves import Chart, Curve
 from holdfast.report.figures import Figure, Key, figure, plain
 from holdfast.report.numbers import count, decimal, percent, short
-from holdfast.report.page import _environment, _file, _hash, _plotly
+from holdfast.report.page import digest_of, environment, plotly_script, template_file
 from holdfast.report.tables import Cell, Table
 from holdfast.results import write_atomically
 from holdfast.search.findings import Findings, TrialRecord
@@ -71,9 +71,9 @@ def render(found: Findings, recipes: Sequence[str]) -> str:
         "sensitivity": _sensitivities(found),
     }
     figures = [one for group in groups.values() for one in group]
-    scripts = [_plotly(), _file("report.js")]
+    scripts = [plotly_script(), template_file("report.js")]
     return (
-        _environment()
+        environment()
         .get_template("search.html.j2")
         .render(
             title=f"Search {found.name}",
@@ -88,9 +88,9 @@ def render(found: Findings, recipes: Sequence[str]) -> str:
             on_test=any(goal.split == "test" for goal in found.goals),
             band=f"{100 * BAND:.0f}",
             specs={one.identifier: one.spec for one in figures},
-            style=Markup(_file("style.css")),
+            style=Markup(template_file("style.css")),
             scripts=[Markup(script) for script in scripts],
-            hashes=[_hash(script) for script in scripts],
+            hashes=[digest_of(script) for script in scripts],
         )
     )
 

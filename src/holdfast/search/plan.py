@@ -11,7 +11,7 @@ from typing import Any
 
 from holdfast.errors import RecipeError, unknown
 from holdfast.recipe import Recipe, parse, plain
-from holdfast.recipe.load import _places, _read_yaml, _write_out_sweeps, override
+from holdfast.recipe.load import override, places_of, read_yaml, write_out_sweeps
 from holdfast.search.ranges import RANGES, Range
 from holdfast.search.schema import SearchRecipe
 
@@ -68,7 +68,7 @@ class Plan:
         one = copy.deepcopy(dict(self.said))
         for path, value in values.items():
             _put(one, self.paths[path], copy.deepcopy(value))
-        origins = _write_out_sweeps(one, Path(self.name))
+        origins = write_out_sweeps(one, Path(self.name))
         recipe: Recipe = parse(Recipe, {**one, "name": name}, where=self.where(origins))
         return recipe
 
@@ -117,7 +117,7 @@ def parse_plan(text: str, overrides: Sequence[str] = (), *, file: Path = Path("r
         RecipeError: one line with file and line, for ranges and sections that cannot be, for a recipe without ranges
             and for values that the recipe would refuse.
     """
-    said, lines = _read_yaml(text, file)
+    said, lines = read_yaml(text, file)
     if not isinstance(said, dict):
         raise RecipeError(f"{file}: expected a mapping with name, data, model, ...; got {type(said).__name__}")
     section = said.pop(SECTION, None) or {}
@@ -127,7 +127,7 @@ def parse_plan(text: str, overrides: Sequence[str] = (), *, file: Path = Path("r
             override(section, own, SearchRecipe, example="search.trials=10")
         else:
             override(said, change)
-    where = _places(file, lines, "", [])
+    where = places_of(file, lines, "", [])
     for several in ("variants", "seeds"):
         if said.pop(several, None) is not None:
             raise RecipeError(f"{where((several,))}: a search is about one run; leave this out, or make it a choice")
@@ -142,7 +142,7 @@ def parse_plan(text: str, overrides: Sequence[str] = (), *, file: Path = Path("r
         ranges={name: one for name, (_, one) in found.items()},
         paths={name: path for name, (path, _) in found.items()},
         said=said,
-        where=lambda origins: _places(file, lines, "", origins),
+        where=lambda origins: places_of(file, lines, "", origins),
     )
     _agrees(plan, plan.probe(), where)
     return plan
@@ -153,7 +153,7 @@ def _settings(section: Any, file: Path, where: Where) -> SearchRecipe:
         goals = section.get("objective")
         for goal in goals if isinstance(goals, list) else [goals]:
             if isinstance(goal, dict):
-                _write_out_sweeps(goal, file)
+                write_out_sweeps(goal, file)
     settings: SearchRecipe = parse(SearchRecipe, section, where=lambda path: where((SECTION, *path)))
     return settings
 

@@ -26,12 +26,16 @@ def checkerboard_cutout(x: Tensor, level: float, rng: Streams) -> Tensor:
     rows, columns = pixels(x)
     across = ((direction.cos() * rows + direction.sin() * columns) / size).floor().long()
     along = ((direction.cos() * columns - direction.sin() * rows) / size).floor().long()
-    # No image reaches over more squares than this, so that no two of its squares share a number.
-    reach = math.ceil(math.hypot(*x.shape[-2:]) / max(0.1 * side(x), 1)) + 1
+    reach = most_squares(*x.shape[-2:])  # no two squares of an image share a number
     fate = rng.uniform(x.new_empty((len(x), reach * reach), dtype=precise(x)))
     chance = fate.gather(1, (across % reach * reach + along % reach).flatten(1)).view(across.shape)
     grey = ((across + along) % 2 == 0) & (chance < level / 10)
     return x.masked_fill(grey[:, None], GREY)
+
+
+def most_squares(height: int, width: int) -> int:
+    """Over how many squares an image can reach along an axis of the board: along its diagonal, when they are small."""
+    return math.ceil(math.hypot(height, width) / max(0.1 * min(height, width), 1)) + 1
 
 
 def lines(x: Tensor, level: float, rng: Streams) -> Tensor:

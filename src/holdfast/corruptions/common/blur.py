@@ -33,8 +33,9 @@ def defocus_blur(x: Tensor, parameters: Parameters, rng: Streams) -> Tensor:
 def disc(radius: float, softness: float) -> Tensor:
     """The pixels within `radius` of the middle, each with the same weight, then smoothed a little.
 
-    The published disc lies on a grid of at least 17 pixels and is smoothed over 3 pixels, from radius 8 on over 5, its
-    outside mirrored. Rows and columns of zeros are cut off here.
+    The published disc lies on a grid of at least 17 pixels and is smoothed over 3 pixels, beyond radius 8 over 5, the
+    grid's outside mirrored. So discs that reach the edge of their grid, of radius 8 and more, weigh about 1.01 instead
+    of 1 and brighten the image; that is kept. Rows and columns of zeros are cut off.
     """
     half, taps = (8, 3) if radius <= 8 else (math.floor(radius), 5)
     line = np.arange(-half, half + 1)

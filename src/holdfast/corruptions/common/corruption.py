@@ -81,7 +81,7 @@ class Common:
         wide = (x if x.dtype in (torch.float32, torch.float64) else x.float()).contiguous()
         size = max(1, _CHUNK // x[0].numel()) if len(x) and x.device.type == "cpu" else max(1, len(x))
         if len(x) <= size:
-            return function(wide, values, own).to(x.dtype) if len(x) else x.clone()
+            return function(wide, values, own).to(x.dtype).contiguous() if len(x) else x.clone()
         z = torch.empty_like(x, memory_format=torch.contiguous_format)
         for part in (slice(start, start + size) for start in range(0, len(x), size)):
             z[part] = function(wide[part], values, own[part])
