@@ -29,7 +29,7 @@ RANDOM = (
     "elastic_transform", "spatter",
 )  # fmt: skip
 ROUNDS_OTHERWISE = {"pixelate", "brightness", "saturate"}
-"""Pillow rounds to the nearest after each pass; values that a change of colours leaves alone may fall a little short."""
+"""Pillow rounds to the nearest after each pass; values that a change of colours leaves alone may fall a bit short."""
 BREAKS = {("motion_blur", 5), ("spatter", 1)}
 """At 32 pixels: it stops trails that are longer than the image, which darkens it, and divides by 0 without liquid."""
 
