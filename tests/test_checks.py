@@ -39,8 +39,8 @@ def test_a_check_is_a_corruption_an_attack_or_a_certifier():
         (PGD(threat=Linf(0.1)), True, False), (Clean(), False, False), (Margin(constant=1.0), False, True),
     ):  # fmt: skip
         assert (is_attack(check), is_certifier(check)) == (attack, certifier)
-    assert CHECKS.keys() == ATTACKS.keys() | CORRUPTIONS.keys() | CERTIFIERS.keys()
-    assert len(CHECKS) == len(ATTACKS) + len(CORRUPTIONS) + len(CERTIFIERS)
+    assert CHECKS.keys() == ATTACKS.keys() | CORRUPTIONS.keys() | CERTIFIERS.keys() | {"stored"}
+    assert len(CHECKS) == len(ATTACKS) + len(CORRUPTIONS) + len(CERTIFIERS) + 1
 
 
 def test_stronger_checks_of_a_preset_are_stronger():

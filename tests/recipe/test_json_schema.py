@@ -10,7 +10,8 @@ from holdfast.recipe.json_schema import file_schema
 from holdfast.recipe.schema import FAMILIES
 
 jsonschema = pytest.importorskip("jsonschema")
-FILES = sorted(Path("recipes").glob("*.yaml"))
+FILES = sorted([*Path("recipes").glob("*.yaml"), *Path("recipes/evidence").glob("*.yaml")])
+SEARCHES = sorted(Path("recipes/search").glob("*.yaml"))
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +25,7 @@ def base(**more):
     return {"data": "digits", "model": "mlp", **more}
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+@pytest.mark.parametrize("file", [*FILES, *SEARCHES], ids=lambda file: file.name)
 def test_accepts_the_recipes_that_come_along(schema, file):
     schema.validate(yaml.safe_load(file.read_text(encoding="utf-8")))
 

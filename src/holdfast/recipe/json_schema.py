@@ -19,21 +19,35 @@ EACH = {
     "additionalProperties": False,
     "description": "in checks: one check for each of these values",
 }
+RANGE: dict[str, Any] = {
+    "type": "object",
+    "required": ["search"],
+    "properties": {
+        "search": {"enum": ["uniform", "log", "int", "choice"]},
+        "low": NUMBER,
+        "high": NUMBER,
+        "step": NUMBER,
+        "values": {"type": "array", "minItems": 1},
+    },
+    "additionalProperties": False,
+    "description": "for `holdfast search`: a range in the place of a value",
+}
 SIMPLE: dict[Any, dict[str, Any]] = {
-    float: {"anyOf": [NUMBER, EACH]},
-    int: {"anyOf": [{"type": "integer"}, EACH]},
-    bool: {"type": "boolean"},
+    float: {"anyOf": [NUMBER, EACH, RANGE]},
+    int: {"anyOf": [{"type": "integer"}, EACH, RANGE]},
+    bool: {"anyOf": [{"type": "boolean"}, RANGE]},
     Seconds: {"type": ["number", "string"], "description": "seconds, or a time such as 90s, 10min or 1.5h"},
-    str: {"type": "string"},
+    str: {"anyOf": [{"type": "string"}, RANGE]},
 }
 
 
 def file_schema() -> dict[str, Any]:
-    """The schema of a recipe file: a run, with variants and seeds."""
+    """The schema of a recipe file: a run, with variants and seeds, or with ranges for a search."""
     definitions: dict[str, Any] = {}
     run = _fields(Recipe, Recipe, definitions)
     variant = {"type": ["object", "null"], "description": "the fields that this variant changes"}
     run["properties"]["variants"] = {"type": "object", "additionalProperties": variant}
+    run["properties"]["search"] = {"type": "object", "description": "for `holdfast search`: what is best"}
     run["properties"]["seeds"] = {"type": "array", "items": {"type": "integer"}, "minItems": 1}
     run["required"] = ["data", "model"]
     return {
@@ -54,7 +68,7 @@ def _schema(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
         return SIMPLE[kind]
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is Literal:
-        return {"anyOf": [{"enum": list(arguments)}, EACH]}
+        return {"anyOf": [{"enum": list(arguments)}, EACH, RANGE]}
     if origin in (typing.Union, types.UnionType):
         return {"anyOf": [{"type": "null"}, *[_schema(a, definitions) for a in arguments if a is not type(None)]]}
     if origin is tuple:
@@ -76,7 +90,7 @@ def _family(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     """One name, alone or with its fields, or a sweep over several."""
     entries = {name: _entry(entry, definitions) for name, entry in FAMILIES[kind].items()}
     named = {"type": "object", "properties": entries, "additionalProperties": False, "minProperties": 1}
-    return {"anyOf": [{"enum": sorted(entries)}, {**named, "maxProperties": 1}, EACH]}
+    return {"anyOf": [{"enum": sorted(entries)}, {**named, "maxProperties": 1}, EACH, RANGE]}
 
 
 def _entry(entry: Any, definitions: dict[str, Any]) -> dict[str, Any]:

@@ -130,12 +130,15 @@ def jpeg_compression(x: Tensor, parameters: Parameters, rng: Streams) -> Tensor:
     resolution (4:2:0, the encoder's default), images of one channel as grey.
     """
     (quality,) = parameters
-    pixels = x.mul(255).round_().to(torch.uint8).permute(0, 2, 3, 1).contiguous().cpu().numpy()
-    read = np.stack([_through_jpeg(image, int(quality)) for image in pixels])
+    planes = x.mul(255).round_().cpu().numpy().astype(np.uint8)  # quicker in numpy than in torch
+    read = np.stack([_through_jpeg(image, int(quality)) for image in planes])
     return torch.from_numpy(read).to(x.device).permute(0, 3, 1, 2).contiguous().to(x.dtype).div_(255)
 
 
-def _through_jpeg(image: np.ndarray, quality: int) -> np.ndarray:
+def _through_jpeg(planes: np.ndarray, quality: int) -> np.ndarray:
+    """(C, H, W) to (H, W, C), both of 8 bits."""
     file = io.BytesIO()
-    Image.fromarray(image if image.shape[-1] == 3 else image[..., 0]).save(file, "JPEG", quality=quality)
-    return np.asarray(Image.open(file, formats=("JPEG",))).reshape(image.shape)
+    Image.fromarray(np.stack(list(planes), axis=-1) if len(planes) == 3 else planes[0]).save(
+        file, "JPEG", quality=quality
+    )
+    return np.asarray(Image.open(file, formats=("JPEG",))).reshape(*planes.shape[1:], len(planes))
