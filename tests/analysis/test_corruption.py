@@ -5,18 +5,19 @@ import json
 import polars as pl
 import pytest
 
-from holdfast.analysis.corruption import ALEXNET, MCE, STANDARD, corrupted
+from holdfast.analysis.corruption import ALEXNET, BAR, FAMILIES, MCE, STANDARD, corrupted
 from holdfast.analysis.selection import measured
+from holdfast.corruptions.bar import KINDS as BAR_KINDS
 from holdfast.corruptions.common import STANDARD as KINDS
 from holdfast.errors import RecipeError
-from holdfast.results import SCHEMA
+from holdfast.results import GRADED, SCHEMA
 
 
-def rows(errors, *, run="a", method="common", examples=10, weights="best"):
+def rows(errors, *, run="a", method="common", examples=10, weights="best", **more):
     """Rows of a ledger: the first examples are wrong, as many as the error says."""
     made = []
     for (kind, severity), error in errors.items():
-        params = json.dumps({"kind": kind, "severity": severity}, sort_keys=True)
+        params = json.dumps({"kind": kind, "severity": severity, **more}, sort_keys=True)
         for example in range(examples):
             right = example >= round(error * examples)
             made.append({
@@ -33,6 +34,8 @@ def grid(value, severities=(1, 2, 3, 4, 5), kinds=STANDARD):
 
 def test_the_names_are_those_of_the_corruptions():
     assert STANDARD == KINDS
+    assert set(BAR) == set(BAR_KINDS)
+    assert set(FAMILIES) == GRADED
 
 
 def test_the_mean_is_over_severities_and_then_over_kinds():
@@ -81,11 +84,43 @@ def test_a_reference_without_errors_is_refused():
         found.mean(perfect)
 
 
-def test_c_bar_has_a_mean_of_its_own_kinds():
-    (found,) = corrupted(
-        rows(grid(lambda kind, s: {"ripple": 0.4, "lines": 0.2}[kind], kinds=("ripple", "lines")), method="bar")
-    )
-    assert found.mean() == pytest.approx(0.3)
+def test_c_bar_has_a_mean_of_its_own_ten_kinds():
+    (found,) = corrupted(rows(grid(lambda kind, s: 0.4 if kind == "ripple" else 0.2, kinds=BAR), method="bar"))
+    assert found.mean() == pytest.approx(0.22)
+    assert found.mean(ALEXNET) is None
+    (part,) = corrupted(rows(grid(0.2, kinds=("ripple", "lines")), method="bar"))
+    assert part.mean() is None
+
+
+def test_extra_kinds_change_neither_the_mean_nor_its_interval():
+    errors = grid(lambda kind, s: 0.1 * s)
+    (plain,) = corrupted(rows(errors))
+    (more,) = corrupted(rows({**errors, ("spatter", 1): 0.9}))
+    assert more.severities == (1, 2, 3, 4, 5)
+    assert more.mean() == pytest.approx(plain.mean())
+    assert more.half == pytest.approx(plain.half)
+    assert more.of_kind("spatter") == pytest.approx(0.9)
+
+
+def test_alexnet_divides_only_means_over_all_severities():
+    (part,) = corrupted(rows(grid(0.2, severities=(1, 3))))
+    assert part.mean() == pytest.approx(0.2)
+    assert part.mean(ALEXNET) is None
+
+
+def test_stored_directories_are_apart():
+    found = corrupted(pl.concat([rows(grid(v), method="stored", path=path) for v, path in ((0.1, "x"), (0.3, "y"))]))
+    assert [(one.source, round(one.mean(), 6)) for one in found] == [("x", 0.1), ("y", 0.3)]
+
+
+def test_only_examples_that_all_checks_saw_count():
+    whole = rows(grid(0.2))
+    partly = whole.filter(
+        ~((pl.col("check") == "common fog 3") & (pl.col("example") < 2))
+    )  # the wrong ones are missing
+    (found,) = corrupted(partly)
+    assert found.examples == 8
+    assert found.mean() == 0
 
 
 def test_runs_weights_and_families_are_apart_and_others_are_ignored():

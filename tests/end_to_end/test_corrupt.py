@@ -21,9 +21,8 @@ def test_it_writes_a_data_set_for_each_kind_and_severity_that_holdfast_reads(tmp
     argv = ["corrupt", "digits", "--out", "c", "--kinds", "fog,contrast", "--severities", "2,5", "--format", form]
     good(*argv, "--subset", "20", cwd=tmp_path)
     ending = ".npz" if form == "npz" else ""
-    assert sorted(path.name for path in (tmp_path / "c").iterdir()) == sorted(
-        f"{kind}-{severity}{ending}" for kind in ("fog", "contrast") for severity in (2, 5)
-    )
+    expected = [f"{kind}-{severity}{ending}" for kind in ("fog", "contrast") for severity in (2, 5)]
+    assert sorted(path.name for path in (tmp_path / "c").iterdir()) == sorted([*expected, "corruptions.json"])
     options = {} if form == "npz" else {"grey": True}
     found = resolve(str(tmp_path / "c" / f"fog-5{ending}"), **options)()
     assert len(found.test) == 20
@@ -69,7 +68,26 @@ def test_mean_errors_are_told_and_divided(tmp_path):
     (own,) = said("mce", "runs", "--reference", "runs/tiny/seed-0", cwd=tmp_path)["runs"]
     assert own["relative"] == pytest.approx(1)
     (other,) = json.loads(good("mce", "runs", "--reference", "alexnet", "--json", cwd=tmp_path))["runs"]
-    assert other["relative"] > 0
+    assert other["relative"] is None  # two of the five severities
+
+
+@pytest.mark.parametrize("changed", [["--subset", "6"], ["--seed", "1"], ["--family", "bar", "--kinds", "lines"]])
+def test_other_corruptions_do_not_mix_with_those_that_are_there(tmp_path, changed):
+    argv = ["corrupt", "digits", "--out", "c", "--kinds", "fog", "--format", "npy", "--subset", "5"]
+    good(*argv, cwd=tmp_path)
+    labels = (tmp_path / "c" / "labels.npy").read_bytes()
+    assert "c: holds corruptions of another" in refused(*argv, *changed, cwd=tmp_path)
+    assert (tmp_path / "c" / "labels.npy").read_bytes() == labels
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "notes.txt").write_text("mine")
+    assert "expected a new or empty directory" in refused("corrupt", "digits", "--out", "full", cwd=tmp_path)
+
+
+def test_missing_stored_files_are_refused_before_training(tmp_path):
+    (tmp_path / "tiny.yaml").write_text(SMALL)
+    checks = "checks=[clean, {stored: {path: nowhere, kind: fog, severity: 1}}]"
+    assert "nowhere: not found" in refused("run", "tiny.yaml", "--set", checks, cwd=tmp_path)
+    assert not list(tmp_path.rglob("*.safetensors"))
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,15 @@ def test_what_softens_labels_also_changes_the_clean_view(soft):
     torch.testing.assert_close(terms.total, cross_entropy(model(clean), label).mean())
 
 
+def test_the_ablation_without_smoothing_learns_the_same_images_with_hard_labels():
+    model, x, y = Recorder(), images(6), labels(6, 3)
+    JensenShannon(augment=(Spider(tau=1.0),), weight=0.0)(model, x, y, rng=Streams(1, "v", 6))
+    smoothed = model.seen
+    terms = JensenShannon(augment=(Spider(tau=1.0, smoothing="none"),), weight=0.0)(model, x, y, rng=Streams(1, "v", 6))
+    assert torch.equal(model.seen, smoothed)
+    torch.testing.assert_close(terms.total, cross_entropy(model(model.seen.chunk(3)[0]), y).mean())
+
+
 def test_a_recipe_may_name_it_with_its_augmentations():
     text = "name: a\ndata: {source: digits}\nmodel: linear\ntrain: {objective: {jensen_shannon: {augment: %s}}}"
     (recipe,) = parse_recipes(text % "[augmix, {spider: {tau: 2}}]")

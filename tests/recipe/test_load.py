@@ -278,6 +278,10 @@ def test_a_bad_override_says_what_was_expected(override, says):
             "train: {selection: {metric: robust_accuracy, attack: {fgsm: {linf: 0.1}}}}",
             "r.yaml: selection by robust_accuracy needs data.validation > 0",
         ),
+        (
+            "train: {selection: {metric: corrupted_accuracy}}",
+            "r.yaml: selection by corrupted_accuracy needs data.validation > 0",
+        ),
     ],
 )
 def test_messages_name_file_line_path_and_what_was_expected(text, says):

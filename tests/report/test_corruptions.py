@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from holdfast.analysis.corruption import STANDARD
-from holdfast.errors import LedgerError
 from holdfast.report import read_runs, write_report
 from holdfast.report.corruptions import error_maps, found_of, mean_tables, severity_charts, strips
 from holdfast.results import GRADED
@@ -82,7 +81,8 @@ def test_a_missing_kind_leaves_no_mean(tmp_path: Path) -> None:
     assert texts(table)["a"][:2] == ["not run", "unknown"]
 
 
-def test_corruptions_alone_are_refused(tmp_path: Path) -> None:
+def test_corruptions_alone_are_shown_as_checks(tmp_path: Path) -> None:
     path = make_run(tmp_path / "a", [graded("fog", 1, 5)], name="a")
-    with pytest.raises(LedgerError, match="expected another check beside corruptions, such as clean"):
-        read_runs([path])
+    (run,) = read_runs([path])
+    assert [check.name for check in run.main_checks] == ["common kind=fog severity=1"]
+    write_report([path], tmp_path / "page.html")

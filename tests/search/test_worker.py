@@ -192,3 +192,10 @@ def test_in_a_database_what_stopped_here_goes_on_here(tmp_path):
     assert Claims(tmp_path / "tiny" / "locks").knows(0)
     assert [one.trial for one in search(of, tmp_path, storage=address)] == [0]
     assert [one.state for one in findings(of, tmp_path, address).trials] == ["complete"]
+
+
+def test_a_range_that_does_not_fit_to_the_classes_is_refused_before_the_first_trial(tmp_path):
+    of = plan("data.augment=[{spider: {tau: 1, xi: {search: uniform, low: 0.5, high: 0.99}}}]")
+    with pytest.raises(RecipeError, match=r"spider\.xi: expected at most"):
+        search(of, tmp_path)
+    assert not list(tmp_path.rglob("*.safetensors"))

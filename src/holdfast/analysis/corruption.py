@@ -15,7 +15,7 @@ Reference:
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -34,9 +34,16 @@ ALEXNET = {
 STANDARD = tuple(ALEXNET)
 """The 15 kinds that the mean is over."""
 
-FAMILIES = {"common": "common corruptions", "stored": "stored corruptions", "bar": "C-bar"}
-"""Methods that have kinds and severities, with what a report calls them."""
+BAR = (
+    "blue_noise_sample", "brownish_noise", "checkerboard_cutout", "inverse_sparkles", "pinch_and_twirl", "ripple",
+    "circular_motion_blur", "lines", "sparkles", "transverse_chromatic_abberation",
+)  # fmt: skip
+"""The ten kinds of C-bar, which have a mean of their own."""
 
+FAMILIES = {"common": "common corruptions", "stored": "stored corruptions", "bar": "C-bar"}
+"""Methods that have kinds and severities (`results.GRADED`), with what a report calls them."""
+
+ALL = (1, 2, 3, 4, 5)
 MCE = "mean corruption error"
 
 
@@ -48,44 +55,56 @@ class Corrupted:
         run: its name.
         weights: which of its weights.
         family: a name of `FAMILIES`.
-        errors: share of wrong answers by kind and severity.
+        source: directory of stored ones, else empty.
+        errors: share of wrong answers by kind and severity, over the examples that all of these saw.
         examples: how many.
-        half: half of the 95 % interval of the mean error over all kinds and severities, as examples vary.
+        half: half of the 95 % interval of the mean error, as examples vary.
     """
 
     run: str
     weights: str
     family: str
+    source: str
     errors: Mapping[tuple[str, int], float]
     examples: int
     half: float
 
     @property
+    def title(self) -> str:
+        """What a report calls the family."""
+        return f"{FAMILIES[self.family]} ({self.source})" if self.source else FAMILIES[self.family]
+
+    @property
     def kinds(self) -> tuple[str, ...]:
         """Those that were run, in their published order."""
-        there = dict.fromkeys(kind for kind, _ in self.errors)
-        return tuple(sorted(there, key=lambda kind: STANDARD.index(kind) if kind in STANDARD else len(STANDARD)))
+        return _ordered(kind for kind, _ in self.errors)
 
     @property
     def severities(self) -> tuple[int, ...]:
-        """Those that were run on every kind."""
-        return tuple(s for s in range(1, 6) if all((kind, s) in self.errors for kind in self.kinds))
+        """Those that were run on every kind that the mean is over, as far as it was run."""
+        return _shared(self.errors, self.family)
 
     def of_kind(self, kind: str, severities: Sequence[int] | None = None) -> float:
-        """Mean error of a kind, over the severities that every kind has or those given."""
-        chosen = self.severities if severities is None else severities
+        """Mean error of a kind, over the shared severities that it has, or over those given."""
+        chosen = [s for s in self.severities if (kind, s) in self.errors] if severities is None else severities
         return sum(self.errors[kind, severity] for severity in chosen) / len(chosen)
 
+    def by_kind(self) -> dict[str, float]:
+        """Mean error of each kind that was run in a shared severity."""
+        there = [kind for kind in self.kinds if any((kind, s) in self.errors for s in self.severities)]
+        return {kind: self.of_kind(kind) for kind in there}
+
     def mean(self, reference: Corrupted | Mapping[str, float] | None = None) -> float | None:
-        """The mean corruption error over the standard kinds, or over all kinds of C-bar.
+        """The mean corruption error over the standard kinds, or over those of C-bar.
 
         Args:
             reference: errors to divide each kind's by: of another network, or `ALEXNET`.
 
         Returns:
-            None where a kind is missing or no severity was run on all.
+            None where a kind is missing or no severity was run on all; beside `ALEXNET`, whose errors are means over
+            all five, also where one of these is missing.
         """
-        wanted = self.kinds if self.family == "bar" else STANDARD
+        wanted = WANTED[self.family]
         if not self.severities or not set(wanted) <= set(self.kinds):
             return None
         if reference is None:
@@ -96,26 +115,58 @@ class Corrupted:
                 return None
             pairs = [(self.of_kind(kind, shared), reference.of_kind(kind, shared)) for kind in wanted]
         else:
+            if self.severities != ALL or not set(wanted) <= set(reference):
+                return None
             pairs = [(self.of_kind(kind), reference[kind]) for kind in wanted]
         if not all(base > 0 for _, base in pairs):
-            raise RecipeError(
-                "mean corruption error: the reference makes no error on some kind, so that nothing divides"
-            )
+            raise RecipeError(f"{MCE}: the reference makes no error on some kind, so that nothing divides")
         return sum(error / base for error, base in pairs) / len(pairs)
 
 
+WANTED = {"common": STANDARD, "stored": STANDARD, "bar": BAR}
+"""The kinds that a family's mean is over."""
+
+
 def corrupted(rows: pl.DataFrame) -> tuple[Corrupted, ...]:
-    """The errors of every run, weights and family in a ledger."""
+    """The errors of every run, weights and family in a ledger; of stored ones for every directory."""
     chosen = rows.filter(pl.col("method").is_in(list(FAMILIES)))
     if chosen.is_empty():
         return ()
-    found = []
-    for (run, weights, family), part in chosen.group_by("run", "weights", "method", maintain_order=True):
-        errors = {}
-        for (params,), check in part.group_by("params", maintain_order=True):
-            said = json.loads(str(params))
-            errors[said["kind"], int(said["severity"])] = 1 - float(check["correct"].mean())  # type: ignore[arg-type]
-        per_example = part.group_by("example").agg(wrong=(~pl.col("correct")).mean())["wrong"].to_list()
-        names = (str(run), str(weights), str(family))
-        found.append(Corrupted(*names, errors, len(per_example), spread(per_example).half))
-    return tuple(found)
+    fields = {params: json.loads(params) for params in chosen["params"].unique()}
+    added = {
+        "kind": {params: said["kind"] for params, said in fields.items()},
+        "severity": {params: int(said["severity"]) for params, said in fields.items()},
+        "source": {params: str(said.get("path", "")) for params, said in fields.items()},
+    }
+    chosen = chosen.with_columns(**{name: pl.col("params").replace_strict(of) for name, of in added.items()})
+    groups = chosen.group_by("run", "weights", "method", "source", maintain_order=True)
+    return tuple(_corrupted(part, *map(str, key)) for key, part in groups)
+
+
+def _corrupted(rows: pl.DataFrame, run: str, weights: str, family: str, source: str) -> Corrupted:
+    seen = pl.col("params").n_unique().over("example")
+    rows = rows.filter(seen == pl.col("params").n_unique())  # examples that all checks saw
+    errors = {
+        (str(kind), int(severity)): float(wrong)
+        for kind, severity, wrong in rows.group_by("kind", "severity", maintain_order=True)
+        .agg(wrong=(~pl.col("correct")).mean())
+        .iter_rows()
+    }
+    averaged = rows
+    if set(WANTED[family]) <= {kind for kind, _ in errors}:
+        averaged = rows.filter(pl.col("kind").is_in(WANTED[family]) & pl.col("severity").is_in(_shared(errors, family)))
+    per_example = averaged.group_by("example").agg(wrong=(~pl.col("correct")).mean())["wrong"].to_list()
+    half = spread(per_example).half if per_example else 0.0
+    return Corrupted(run, weights, family, source, errors, rows["example"].n_unique(), half)
+
+
+def _shared(errors: Mapping[tuple[str, int], float], family: str) -> tuple[int, ...]:
+    """Severities that all kinds of the mean have, or all kinds where none is of the mean."""
+    kinds = {kind for kind, _ in errors}
+    counted = kinds & set(WANTED[family]) or kinds
+    return tuple(s for s in ALL if kinds and all((kind, s) in errors for kind in counted))
+
+
+def _ordered(kinds: Iterable[str]) -> tuple[str, ...]:
+    order = (*STANDARD, *BAR)
+    return tuple(sorted(dict.fromkeys(kinds), key=lambda kind: order.index(kind) if kind in order else len(order)))

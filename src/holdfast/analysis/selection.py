@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from holdfast.analysis.certified import average_certified_radius
-from holdfast.analysis.corruption import FAMILIES, MCE, corrupted
+from holdfast.analysis.corruption import MCE, corrupted
 from holdfast.errors import RecipeError, unknown
 from holdfast.results import accuracies, worst_case
 from holdfast.statistics import noise_area
@@ -54,9 +54,9 @@ def measured(rows: pl.DataFrame) -> tuple[Measured, ...]:
         if row["checks"] > 1:
             values[row["run"], row["weights"]][WORST] = row["accuracy"]
     for found_errors in corrupted(rows):
-        mean, family = found_errors.mean(), found_errors.family
+        mean = found_errors.mean()
         if mean is not None:
-            name = MCE if family == "common" else f"{MCE}, {FAMILIES[family]}"
+            name = MCE if found_errors.family == "common" else f"{MCE}, {found_errors.title}"
             values[found_errors.run, found_errors.weights][name] = mean
     for row in average_certified_radius(rows).iter_rows(named=True):
         values[row["run"], row["weights"]][f"average radius, {row['check']}"] = row["average"]

@@ -13,7 +13,7 @@ from holdfast.augment.pictures import from_folder, generated
 from holdfast.rng import Streams, streams
 from holdfast.threat.shape import per_example
 
-DARKEST = 1e-3
+DARKEST = 1e-37
 """Values below are taken for it before they are raised to a power that may be negative."""
 
 

@@ -7,6 +7,9 @@ and each one after it passes the distribution through another symmetric channel:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -17,6 +20,13 @@ from holdfast.types import Augmentation, Softening
 def softens(augmentation: Augmentation) -> bool:
     """Whether labels change under this augmentation."""
     return isinstance(augmentation, Softening) and augmentation.softens
+
+
+def check_classes(augmentations: Sequence[Augmentation], classes: int) -> None:
+    """Refuse settings that do not fit to a number of classes."""
+    for augmentation in augmentations:
+        if isinstance(augmentation, Softening) and augmentation.softens:
+            augmentation.confidence(torch.zeros(1, 1), torch.zeros(1, 1), classes)
 
 
 def soften(y: Tensor, confidence: Tensor, classes: int) -> Tensor:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("npz", "folder", "npy")
 BLOCK = 256  # images corrupted at a time
+FACTS = "corruptions.json"  # what the directory holds
 
 
 def command(
@@ -52,15 +53,34 @@ def command(
         from dataclasses import replace
 
         dataset = replace(dataset, test=cut(dataset.test, min(subset, len(dataset.test)), seed))
+    facts = {
+        "data": dataset.name, "fingerprint": dataset.fingerprint(), "images": len(dataset.test), "family": family,
+        "format": form, "seed": seed,
+    }  # fmt: skip
+    _claim(out, facts)
     with resumable(), Bar(quiet=as_json).stage(f"corrupt {dataset.name}") as show:
         for number, (kind, severity) in enumerate(_write(dataset, out, family, chosen, levels, form, seed), 1):
             show(number, len(chosen) * len(levels), f"{kind} {severity}")
     if as_json:
-        facts = {"out": str(out), "kinds": chosen, "severities": levels, "images": len(dataset.test)}
-        typer.echo(json.dumps(facts))
+        typer.echo(json.dumps({"out": str(out), "kinds": chosen, "severities": levels, **facts}))
     else:
         made = f"{len(chosen)} kinds x {len(levels)} severities of {len(dataset.test)} images"
         typer.echo(f"{out}: {made}, as {form}")
+
+
+def _claim(out: Path, facts: dict[str, Any]) -> None:
+    """Take a directory for corruptions of these images, or go on in it; others would mix with what is there."""
+    from holdfast.results import write_atomically
+
+    file = out / FACTS
+    if file.exists():
+        there = json.loads(file.read_text(encoding="utf-8"))
+        if changed := [name for name, value in facts.items() if there.get(name) != value]:
+            raise RecipeError(f"{out}: holds corruptions of another {', '.join(changed)}; choose another --out")
+    elif out.exists() and any(out.iterdir()):
+        raise RecipeError(f"{out}: expected a new or empty directory, or one that `holdfast corrupt` began")
+    text = json.dumps(facts, indent=1) + "\n"
+    write_atomically(file, lambda path: path.write_text(text, encoding="utf-8"))
 
 
 def _write(
@@ -73,7 +93,8 @@ def _write(
     from holdfast.data import write_npz
     from holdfast.results import write_atomically
 
-    out.mkdir(parents=True, exist_ok=True)
+    if form == "npy":
+        write_atomically(out / "labels.npy", _saver(np.tile(dataset.test.y.numpy(), len(severities))))
     for kind in kinds:
         if form == "npy":
             if not (out / f"{kind}.npy").exists():
@@ -91,8 +112,6 @@ def _write(
                 else:
                     _write_folder(made, place)
             yield kind, severity
-    if form == "npy":
-        write_atomically(out / "labels.npy", _saver(np.tile(dataset.test.y.numpy(), len(severities))))
 
 
 def _images(dataset: Dataset, family: str, kind: str, severity: int, seed: int) -> Tensor:

@@ -30,7 +30,7 @@ Model = Annotated[
 Weights = Annotated[
     Path | None, typer.Option("--weights", help=".safetensors, or a state dict in .pt read with weights_only.")
 ]
-Data = Annotated[str | None, typer.Option("--data", help="Data set, image folder or .npz file.")]
+Data = Annotated[str | None, typer.Option("--data", help="Data set, image folder, .npz or .npy file.")]
 Checks = Annotated[str | None, typer.Option("--checks", help="quick, standard or full; else the run's own.")]
 Order = Annotated[
     str | None, typer.Option("--order", help="Of AutoAttack's components: published, or yield (broken per second).")

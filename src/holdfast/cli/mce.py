@@ -31,7 +31,7 @@ def command(
         raise RecipeError("mce: expected runs with corruptions by kind and severity, such as `common`; found none")
     base: dict[str, Any] = {}
     if reference == "alexnet":
-        base = dict.fromkeys(FAMILIES, ALEXNET)
+        base = dict.fromkeys(("common", "stored"), ALEXNET)
     elif reference is not None:
         (other,) = read_runs([Path(reference)])
         base = {one.family: one for one in corrupted(other.graded) if one.weights == other.weights[0]}
@@ -39,10 +39,11 @@ def command(
     for one in found:
         divided: Corrupted | None = base.get(one.family)
         records.append({
-            "run": one.run, "weights": one.weights, "family": one.family, "images": one.examples,
+            "run": one.run, "weights": one.weights, "family": one.family, "source": one.source or None,
+            "images": one.examples,
             "kinds": len(one.kinds), "severities": list(one.severities), "mce": one.mean(), "half": one.half,
             "relative": None if divided is None else one.mean(divided),
-            "errors": {kind: one.of_kind(kind) for kind in one.kinds} if one.severities else {},
+            "errors": one.by_kind(),
         })  # fmt: skip
     if as_json:
         typer.echo(json.dumps({"reference": reference, "runs": records}))
@@ -53,5 +54,6 @@ def command(
         mean = "not complete" if record["mce"] is None else f"{percent(record['mce'])} ± {100 * record['half']:.1f}"
         extra = ["unknown" if record["relative"] is None else f"{record['relative']:.4f}"] if reference else []
         size = f"{record['kinds']} x {len(record['severities'])}"
-        rows.append([f"{record['run']}, {FAMILIES[record['family']]}", mean, *extra, size, str(record["images"])])
+        title = FAMILIES[record["family"]] + (f" ({record['source']})" if record["source"] else "")
+        rows.append([f"{record['run']}, {title}", mean, *extra, size, str(record["images"])])
     table(["run", "mean corruption error, 95 %", *relative, "kinds x severities", "images"], rows)

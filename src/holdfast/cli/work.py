@@ -52,11 +52,15 @@ def is_first() -> bool:
 
 
 def foresee(job: Job, splits: Splits) -> None:
-    """Refuse a network without a Lipschitz bound before it is trained for certificates that need one."""
+    """Refuse before training what would fail after it: stored images that are not there, networks without a bound."""
     from holdfast.certify import Margin, SmoothedMargin
+    from holdfast.corruptions.stored import Stored
     from holdfast.lipschitz import margin_growth
     from holdfast.runs import new_model
 
+    for check in job.recipe.checks:
+        if isinstance(check, Stored):
+            check.check()
     need = [check for check in job.recipe.checks if isinstance(check, (Margin, SmoothedMargin)) and not check.constant]
     if not need or job.run.labels():
         return

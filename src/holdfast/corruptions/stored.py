@@ -40,6 +40,10 @@ class Stored:
         if not self.kind or Path(self.kind).name != self.kind:
             raise ValueError(f"kind: expected the name of a file without its ending, came {self.kind!r}")
 
+    def check(self) -> None:
+        """Refuse files that are not there or not what they should be."""
+        _opened(str(existing(self.path, None) / f"{self.kind}.npy"))
+
     def take(self, index: Tensor, x: Tensor, y: Tensor) -> Tensor:
         """The stored images of examples, as `x` in shape, dtype and device.
 

@@ -68,12 +68,12 @@ class JensenShannon:
         return x
 
     def _clean_view(self, x: Tensor, rng: Streams) -> tuple[Tensor, list[tuple[Softening, Tensor, Tensor]]]:
-        """The images after what softens labels, and each such augmentation with images after and before it."""
+        """The images after what may soften labels, and each augmentation that does with images after and before it."""
         softened: list[tuple[Softening, Tensor, Tensor]] = []
         for place, augmentation in enumerate(self.augment):
-            if isinstance(augmentation, Softening) and augmentation.softens:
+            if isinstance(augmentation, Softening):  # with labels smoothed or not, so that both learn the same images
                 z = augmentation(x, rng=rng.split(f"augment {place}"))
-                softened.append((augmentation, z, x))
+                softened += [(augmentation, z, x)] if augmentation.softens else []
                 x = z
         return x, softened
 

@@ -206,8 +206,9 @@ class Recipe:
         parts = self.name.split("/")
         if not all(re.fullmatch(r"\w[\w.=+ -]*", part) for part in parts):
             raise ValueError(f"name: letters, digits and . = + - _ with / between parts expected, got {self.name!r}")
-        if self.train.selection.metric == "robust_accuracy" and not self.data.validation:
-            raise ValueError("selection by robust_accuracy needs data.validation > 0")
+        metric = self.train.selection.metric
+        if metric in ("robust_accuracy", "corrupted_accuracy") and not self.data.validation:
+            raise ValueError(f"selection by {metric} needs data.validation > 0")
         if self.train.selection.patience is not None and not self.data.validation:
             raise ValueError("selection.patience needs data.validation > 0")
         if not self.checks:

@@ -52,7 +52,7 @@ def mean_tables(runs: Sequence[RunData], found: Sequence[tuple[int, Corrupted]])
                 Cell(_relative(one, first)), Cell(f"{len(one.kinds)} x {len(one.severities)}"),
                 Cell(count(one.examples)),
             ]  # fmt: skip
-            rows.append((runs[place].label, cells))
+            rows.append((f"{runs[place].label}, {one.source}" if one.source else runs[place].label, cells))
         columns = ("Mean error, 95 %", f"Relative to {runs[members[0][0]].label}", "Kinds x severities", "Images")
         tables.append(Table(f"Mean corruption error, {FAMILIES[family]}", "Run", columns, rows))
     return tables
@@ -76,7 +76,7 @@ def error_maps(runs: Sequence[RunData], found: Sequence[tuple[int, Corrupted]]) 
             cells = [_error(one.errors.get((kind, severity))) for severity in severities]
             there = [one.errors[kind, severity] for severity in severities if (kind, severity) in one.errors]
             rows.append((kind.replace("_", " "), [*cells, _error(sum(there) / len(there))]))
-        caption = f"{runs[place].label}: error under {FAMILIES[one.family]}"
+        caption = f"{runs[place].label}: error under {one.title}"
         columns = (*(f"severity {severity}" for severity in severities), "mean")
         tables.append(Table(caption, "Kind", columns, rows))
     return tables
@@ -96,8 +96,9 @@ def severity_charts(runs: Sequence[RunData], found: Sequence[tuple[int, Corrupte
                 continue
             points = {0.0: clean} if (clean := _clean(runs[place])) is not None else {}
             for severity in one.severities:
-                points[float(severity)] = 1 - sum(one.errors[kind, severity] for kind in one.kinds) / len(one.kinds)
-            curves.append(Curve(place, "mean over kinds", tuple(points), tuple(points.values())))
+                there = [one.errors[kind, severity] for kind in one.kinds if (kind, severity) in one.errors]
+                points[float(severity)] = 1 - sum(there) / len(there)
+            curves.append(Curve(place, one.source or "mean over kinds", tuple(points), tuple(points.values())))
         if curves:
             charts.append(Chart(f"Accuracy under {FAMILIES[family]}", "severity", tuple(curves), True))
     return tuple(charts)

@@ -74,11 +74,16 @@ class Plan:
 
     def probe(self) -> Recipe:
         """A recipe of the search; first all ends of all ranges are tried, so that a bad range is refused at once."""
+        *_, last = self.ends()
+        return last
+
+    def ends(self) -> Iterator[Recipe]:
+        """A recipe for each end of each range."""
         first = {path: one.extremes()[0] for path, one in self.ranges.items()}
         for path, one in self.ranges.items():
             for value in one.extremes()[1:]:
-                self._filled({**first, path: value}, self.name)
-        return self._filled(first, self.name)
+                yield self._filled({**first, path: value}, self.name)
+        yield self._filled(first, self.name)
 
     def identity(self) -> dict[str, Any]:
         """Everything that trials must have in common to be compared, as JSON has it."""

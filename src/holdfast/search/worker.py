@@ -12,6 +12,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState
 
+from holdfast.augment.soft import check_classes
 from holdfast.search.claims import Claims
 from holdfast.search.plan import Plan
 from holdfast.search.sampler import ERROR, is_lost, trials
@@ -46,6 +47,8 @@ def work(plan: Plan, out: Path, *, storage: str | None = None, root: Path | None
     directory = out / plan.name
     study = open_study(plan, directory, storage)
     claims, images = Claims(directory / "locks"), Images(root)
+    for recipe in plan.ends():
+        check_classes(recipe.data.augment, len(images(recipe).classes))
     while True:
         with claims.turn():
             trial, others = _next(study, plan, claims, everywhere=storage is None)
