@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from holdfast.analysis.flatness import directions, flatness
+from holdfast.errors import ModelError
 from tests.contracts.untouched import same_module, same_random_states, same_tensors
 from tests.zoo import images, labels, normed, seeded, smooth
 
@@ -78,6 +79,8 @@ def test_at_distance_0_it_is_the_loss_in_evaluation_mode_and_batches_do_not_matt
 
 
 def test_bad_arguments_are_refused():
+    with pytest.raises(ModelError, match="expected a network with parameters"):
+        list(flatness(nn.Identity(), images(2), labels(2, 5), radii=[1.0]))
     for options in ({"radii": [-1.0]}, {"radii": [float("inf")]}, {"radii": [1.0], "draws": 0}):
         with pytest.raises(ValueError, match="draws must be at least 1 and radii finite from 0 on"):
             list(flatness(smooth(), images(2), labels(2, 5), **options))

@@ -142,3 +142,6 @@ def test_layers_without_independent_rows_are_refused():
             parameter_ball(weight, 1.0, 0.1)
     with pytest.raises(ValueError, match="longest: expected a positive norm, got 0"):
         parameter_ball(torch.eye(2), 0.0, 0.1)
+    for gamma in (-1.0, float("nan")):
+        with pytest.raises(ValueError, match="gamma: expected a finite radius, not negative"):
+            input_ellipsoid(torch.eye(2), torch.ones(2), gamma)

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from holdfast.errors import ModelError
 from holdfast.losses import cross_entropy
 from holdfast.modes import evaluating
 from holdfast.rng import Streams
@@ -70,6 +71,8 @@ def flatness(
     if draws < 1 or not all(0 <= radius < float("inf") for radius in radii):
         raise ValueError(f"draws must be at least 1 and radii finite from 0 on, got {draws} and {list(radii)}")
     parameters = {name: parameter.detach() for name, parameter in model.named_parameters()}
+    if not parameters:
+        raise ModelError("flatness: expected a network with parameters, got one without")
     for radius in radii:
         found = []
         for draw in range(draws if radius else 1):

@@ -117,6 +117,7 @@ def input_ellipsoid(weight: Tensor, x: Tensor, gamma: float) -> Ellipsoid:
         x: (n,).
         gamma: radius of the ball of changes.
     """
+    _check_radius(gamma)
     _, values, vectors = torch.linalg.svd(_full_rank(weight), full_matrices=False)
     return Ellipsoid(torch.linalg.vector_norm(x) * gamma / values, vectors)
 
@@ -131,9 +132,15 @@ def parameter_ball(weight: Tensor, longest: float, gamma: float) -> float:
         longest: largest norm of an input, :math:`\|x_{\max}\|`.
         gamma: radius of the ball of input changes.
     """
+    _check_radius(gamma)
     if not longest > 0:
         raise ValueError(f"longest: expected a positive norm, got {longest}")
     return float(torch.linalg.svdvals(_full_rank(weight)).amin()) * gamma / longest
+
+
+def _check_radius(gamma: float) -> None:
+    if not 0 <= gamma < float("inf"):
+        raise ValueError(f"gamma: expected a finite radius, not negative; got {gamma}")
 
 
 def _full_rank(weight: Tensor) -> Tensor:
