@@ -78,7 +78,7 @@ def test_a_missing_kind_leaves_no_mean(tmp_path: Path) -> None:
     make_run(tmp_path / "a", [FakeCheck("clean", correct=[True] * 10), graded("fog", 1, 5)], name="a")
     runs = read_runs([tmp_path / "a"])
     (table,) = mean_tables(runs, found_of(runs))
-    assert texts(table)["a"][:2] == ["not run", "unknown"]
+    assert texts(table)["a"][:2] == ["incomplete", "unknown"]
 
 
 def test_corruptions_alone_are_shown_as_checks(tmp_path: Path) -> None:

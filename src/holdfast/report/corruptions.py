@@ -12,7 +12,7 @@ from holdfast.report.curves import Chart, Curve
 from holdfast.report.gallery import png
 from holdfast.report.numbers import count, decimal, percent
 from holdfast.report.runs import RunData
-from holdfast.report.tables import NOT_RUN, Cell, Table
+from holdfast.report.tables import Cell, Table
 from holdfast.results import accuracies
 
 
@@ -48,7 +48,7 @@ def mean_tables(runs: Sequence[RunData], found: Sequence[tuple[int, Corrupted]])
         for place, one in members:
             mean = one.mean()
             cells = [
-                Cell(NOT_RUN) if mean is None else Cell(percent(mean), f"± {percent(one.half)}"),
+                Cell("incomplete") if mean is None else Cell(percent(mean), f"± {percent(one.half)}"),
                 Cell(_relative(one, first)), Cell(f"{len(one.kinds)} x {len(one.severities)}"),
                 Cell(count(one.examples)),
             ]  # fmt: skip
