@@ -151,7 +151,10 @@ def test_a_target_is_the_only_class_that_counts():
     assert torch.equal(z[~reached], x[~reached])
 
 
-@pytest.mark.parametrize(("kind", "eps"), [(Linf, 0.06), (L2, 0.4), (L1, 1.0)])
+@pytest.mark.parametrize(
+    ("kind", "eps"),
+    [(Linf, 0.06), pytest.param(L2, 0.4, marks=pytest.mark.slow), pytest.param(L1, 1.0, marks=pytest.mark.slow)],
+)
 def test_breaks_the_examples_that_the_reference_implementation_breaks(kind, eps):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
