@@ -108,3 +108,14 @@ def test_runs_without_corruptions_are_refused(tmp_path):
     (tmp_path / "tiny.yaml").write_text(SMALL)
     good("run", "tiny.yaml", "--set", "checks=[clean]", cwd=tmp_path)
     assert "found none" in refused("mce", "runs", cwd=tmp_path)
+
+
+def test_a_grey_folder_read_in_colour_says_how_to_read_it(tmp_path):
+    argv = ["--kinds", "fog", "--severities", "1", "--format", "folder", "--subset", "20"]
+    good("corrupt", "digits", "--out", "c", *argv, cwd=tmp_path)
+    (tmp_path / "tiny.yaml").write_text(SMALL)
+    good("train", "tiny.yaml", cwd=tmp_path)
+    assert "--grey reads a folder in one channel" in refused(
+        "evaluate", "runs/tiny/seed-0", "--data", "c/fog-1", cwd=tmp_path
+    )
+    good("evaluate", "runs/tiny/seed-0", "--data", "c/fog-1", "--grey", "--checks", "quick", cwd=tmp_path)

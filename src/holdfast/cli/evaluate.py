@@ -176,7 +176,8 @@ def own(asked: Asked, path: Path) -> Ready:
     if splits.classes == tuple(map(str, range(len(card.classes)))):  # nameless labels of as many classes
         splits = replace(splits, classes=card.classes)
     if (splits.classes, splits.shape) != (card.classes, card.shape):
-        raise DataError(f"{splits.name}: expected {_kind(card)}, as {path} was trained on; got {_kind(splits)}")
+        hint = "; --grey reads a folder in one channel" if splits.shape == (3, *card.shape[1:]) else ""
+        raise DataError(f"{splits.name}: expected {_kind(card)}, as {path} was trained on; got {_kind(splits)}{hint}")
     chosen = recipe.checks if asked.checks is None else tuple(preset(asked.checks))
     if path.is_dir() and own:
         job = work.Job(recipe, Run(path))
