@@ -18,10 +18,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from holdfast.augment import AUGMENTATIONS, augmented, rescale
+from holdfast.augment import AUGMENTATIONS, augmented
 from holdfast.models import MODELS
 from holdfast.rng import Streams
-from holdfast.threat.l2 import rescale_into_box
+from holdfast.threat.l2 import rescale
 
 BATCH, CLASSES, STEPS, ROUNDS = 128, 10, 3, 15
 GOAL = 0.15
@@ -56,7 +56,6 @@ def main() -> None:
 
     works: dict[str, Callable[[], Any]] = {name: applied(name) for name in AUGMENTATIONS}
     works["rescale"] = lambda: rescale(x, direction, radius)
-    works["rescale by sort"] = lambda: rescale_into_box(x, direction, radius)
     for warm in (*works.values(), lambda: step(model, optimizer, x, y)):
         warm()
     times: dict[str, list[float]] = {name: [] for name in works}

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from holdfast.threat import L2, rescale_into_box
-from holdfast.threat.l2 import _box_scale
+from holdfast.threat.l2 import rescale
 from tests.zoo import images
 
 
@@ -25,7 +25,7 @@ def rows(*values):
 )
 def test_rescaling_has_the_reference_scale(x, d, r, eta):
     x, d, radius = rows(*x), rows(*d), torch.tensor([r], dtype=torch.float64)
-    assert float(_box_scale(x, d, radius)) == pytest.approx(eta, abs=1e-9)
+    assert float(rescale(x, d, radius)) == pytest.approx(eta, abs=1e-9)
     z = rescale_into_box(x, d, radius)
     torch.testing.assert_close(z, (x + eta * d).clamp(0, 1), rtol=0, atol=1e-9)
 
@@ -43,7 +43,7 @@ def test_rescaling_of_the_reference_image():
     state = np.random.RandomState(22)
     x, d = torch.from_numpy(state.rand(1, 784)), torch.from_numpy(state.randn(1, 784))
     radius = torch.tensor([3.6], dtype=torch.float64)
-    assert float(_box_scale(x, d, radius)) == pytest.approx(0.1377253480, abs=1e-9)
+    assert float(rescale(x, d, radius)) == pytest.approx(0.1377253480, abs=1e-9)
     assert float((rescale_into_box(x, d, radius) - x).norm()) == pytest.approx(3.6, abs=1e-12)
     naive = (x + 3.6 * d / d.norm()).clamp(0, 1) - x
     assert float(naive.norm()) == pytest.approx(3.39593, abs=1e-5)

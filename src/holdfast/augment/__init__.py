@@ -9,7 +9,7 @@ from holdfast.augment.flip import HorizontalFlip
 from holdfast.augment.pixmix import PixMix
 from holdfast.augment.randaugment import RandAugment, TrivialAugment
 from holdfast.augment.soft import augmented, soften, softens
-from holdfast.augment.spider import Spider, rescale
+from holdfast.augment.spider import Spider
 from holdfast.types import Augmentation
 
 AUGMENTATIONS: dict[str, Augmentation] = {
@@ -35,7 +35,6 @@ __all__ = [
     "Spider",
     "TrivialAugment",
     "augmented",
-    "rescale",
     "soften",
     "softens",
 ]

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from holdfast.errors import RecipeError
 from holdfast.rng import Streams, streams
-from holdfast.threat.l2 import norm
-from holdfast.threat.shape import per_example, room
+from holdfast.threat.l2 import norm, rescale
+from holdfast.threat.shape import per_example
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,51 +85,6 @@ class Spider:
             raise RecipeError(f"spider.xi: expected at most 1 - 1/{classes} for {classes} classes, came {self.xi}")
         r = norm((z - x).flatten(1))
         return SMOOTHINGS[self.smoothing](r, self.tau, self.xi, classes) if self.softens else torch.ones_like(r)
-
-
-def rescale(x: Tensor, direction: Tensor, radius: Tensor) -> Tensor:
-    r"""The smallest :math:`\eta \ge 0` with :math:`\|\mathrm{clip}(x + \eta d) - x\|_2 = r`, (N,).
-
-    With :math:`u = \eta^2` and the room :math:`w_i` between a value and the wall that it moves towards,
-
-    .. math:: \sum_i \min(u\,d_i^2, w_i^2) = r^2
-
-    is concave and piecewise linear in :math:`u`. Newton's steps from the left never pass the root, and each of them
-    solves the equation for the values that stand at the wall so far, so that the answer is exact as soon as no further
-    value reaches it. A handful of passes over the batch does it, less work than one sort of the knots. Sums are taken
-    afresh in each pass instead of being accumulated from knot to knot, so that float32 is enough. A row that is done
-    keeps its bits in the passes that other rows need.
-
-    Where the cube is too small, the smallest :math:`\eta` that brings all values to the wall; 0 for a zero direction.
-
-    Args:
-        x: points in [0, 1], (N, ...).
-        direction: :math:`d`, like `x`, of any length.
-        radius: :math:`r \ge 0`, (N,).
-
-    Reference:
-        Rauber, Bethge, Fast Differentiable Clipping-Aware Normalization and Rescaling, 2020, arXiv:2007.07677.
-        Differs: Newton's steps instead of a sort.
-    """
-    space, slope = room(x, direction).flatten(1).square(), direction.flatten(1).square()
-    wanted = radius.to(x).square()
-    nothing, tiny = space.new_zeros(()), torch.finfo(x.dtype).tiny
-    u = wanted / slope.sum(1).clamp_min(tiny)
-    before = torch.full_like(wanted, -1, dtype=torch.int64)
-    for _ in range(slope.shape[1] + 1):
-        at_the_wall = space <= slope * u[:, None]
-        count = at_the_wall.sum(1)
-        if torch.equal(count, before):
-            break
-        gained = torch.where(at_the_wall, space, nothing).sum(1)
-        rate = torch.where(at_the_wall, nothing, slope).sum(1)
-        u = torch.maximum(u, torch.where(rate > 0, (wanted - gained) / rate, u))
-        before = count
-    too_far = space.where(slope > 0, nothing).sum(1) <= wanted
-    if bool(too_far.any()):
-        last = (space / slope).where(slope > 0, nothing).amax(1)
-        u = torch.where(too_far, last, u)
-    return u.sqrt()
 
 
 def uniform(rng: Streams, like: Tensor, tau: float) -> Tensor:
