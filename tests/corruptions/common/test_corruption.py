@@ -7,6 +7,7 @@ import torch
 
 from holdfast.corruptions import Common
 from holdfast.corruptions.common import EXTRA, FUNCTIONS, SEVERITIES, STANDARD
+from holdfast.errors import DataError
 from holdfast.recipe.strict import parse
 from holdfast.rng import Streams
 from holdfast.types import Corruption
@@ -138,12 +139,12 @@ def test_refuses_unknown_kinds():
 @pytest.mark.parametrize(
     ("x", "sentence"),
     [
-        (torch.rand(3, 32, 32), r"expected images \(N, 1 or 3, height, width\), got shape \(3, 32, 32\)"),
-        (torch.rand(2, 2, 32, 32), r"got shape \(2, 2, 32, 32\)"),
-        (torch.rand(2, 3, 7, 32), "expected sides of at least 8 pixels, got 7x32"),
-        (torch.zeros(2, 3, 32, 32, dtype=torch.uint8), r"expected floating-point images in \[0, 1\], got torch.uint8"),
+        (torch.rand(3, 32, 32), r"expected images \(N, 1 or 3, height, width\), came shape \(3, 32, 32\)"),
+        (torch.rand(2, 2, 32, 32), r"came shape \(2, 2, 32, 32\)"),
+        (torch.rand(2, 3, 7, 32), "expected sides of at least 8 pixels, came 7x32"),
+        (torch.zeros(2, 3, 32, 32, dtype=torch.uint8), r"expected floating-point images in \[0, 1\], came torch.uint8"),
     ],
 )
 def test_refuses_what_is_no_batch_of_images(x, sentence):
-    with pytest.raises(ValueError, match=f"common: .*{sentence}"):
+    with pytest.raises(DataError, match=f"common: .*{sentence}"):
         Common("fog")(x)

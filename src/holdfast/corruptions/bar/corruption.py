@@ -10,7 +10,8 @@ from torch import Tensor
 
 from holdfast.corruptions.bar import distortion, lens, obscuring, sparkle, spectral
 from holdfast.corruptions.bar.tables import KINDS, LEVELS, SEVERITIES, Kind
-from holdfast.errors import DataError, unknown
+from holdfast.corruptions.images import check_images
+from holdfast.errors import unknown
 from holdfast.rng import Streams, streams
 
 FUNCTIONS: dict[Kind, Callable[[Tensor, float, Streams], Tensor]] = {
@@ -26,9 +27,6 @@ FUNCTIONS: dict[Kind, Callable[[Tensor, float, Streams], Tensor]] = {
     "transverse_chromatic_abberation": lens.transverse_chromatic_abberation,
 }
 """Images (N, 1 or 3, H, W) in [0, 1], the level and streams to images: pure functions that return a new tensor."""
-
-SMALLEST = 8
-"""Pixels that a side must have."""
 
 _CHUNK = 1 << 20
 """Values worked on at a time: bounds the memory of fields in float64."""
@@ -70,7 +68,7 @@ class Bar:
     @torch.no_grad()
     def __call__(self, x: Tensor, *, rng: Streams | None = None) -> Tensor:
         """The corrupted images, in [0, 1]; shape, dtype and device of `x`."""
-        _check(x)
+        check_images(x, "bar")
         # Keyed by the next number of each example's stream, which so goes on by one whatever a kind draws.
         own = Streams(0, f"bar {self.kind}", streams(rng, x).bits(1)[:, 0])
         function, level = FUNCTIONS[self.kind], LEVELS[self.kind][self.severity - 1]
@@ -78,12 +76,3 @@ class Bar:
         size = max(1, _CHUNK // x.shape[1:].numel())
         parts = [function(wide[i : i + size], level, own[i : i + size]) for i in range(0, len(x), size)]
         return torch.cat(parts).to(x.dtype) if parts else x.clone()
-
-
-def _check(x: Tensor) -> None:
-    if x.ndim != 4 or x.shape[1] not in (1, 3):
-        raise DataError(f"bar: expected images (N, 1 or 3, height, width), came shape {tuple(x.shape)}")
-    if min(x.shape[-2:]) < SMALLEST:
-        raise DataError(f"bar: expected sides of at least {SMALLEST} pixels, came {x.shape[-2]}x{x.shape[-1]}")
-    if not x.is_floating_point():
-        raise DataError(f"bar: expected floating-point images in [0, 1], came {x.dtype}")

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from holdfast.corruptions.common import blur, digital, noise, spatter, weather
 from holdfast.corruptions.common.tables import EXTRA, SEVERITIES, STANDARD, Kind, Parameters, parameters
+from holdfast.corruptions.images import check_images
 from holdfast.rng import Streams, streams
 
 FUNCTIONS: dict[Kind, Callable[[Tensor, Parameters, Streams], Tensor]] = {
@@ -34,9 +35,6 @@ FUNCTIONS: dict[Kind, Callable[[Tensor, Parameters, Streams], Tensor]] = {
     "saturate": digital.saturate,
 }
 """Images (N, C, H, W) in [0, 1], parameters and streams to images: pure functions that return a new tensor."""
-
-SMALLEST = 8
-"""Pixels that a side must have."""
 
 _CHUNK = 1 << 18
 """Values worked on at a time on the CPU: about as many as its caches hold."""
@@ -74,7 +72,7 @@ class Common:
     @torch.no_grad()
     def __call__(self, x: Tensor, *, rng: Streams | None = None) -> Tensor:
         """The corrupted images, in [0, 1]; shape, dtype and device of `x`."""
-        _check(x)
+        check_images(x, "common")
         # Keyed by the next number of each example's stream, which so goes on by one whatever a kind draws.
         own = Streams(0, self.kind, streams(rng, x).bits(1, x.device)[:, 0])
         function, values = FUNCTIONS[self.kind], parameters(self.kind, self.severity, *x.shape[-2:])
@@ -86,12 +84,3 @@ class Common:
         for part in (slice(start, start + size) for start in range(0, len(x), size)):
             z[part] = function(wide[part], values, own[part])
         return z
-
-
-def _check(x: Tensor) -> None:
-    if x.ndim != 4 or x.shape[1] not in (1, 3):
-        raise ValueError(f"common: expected images (N, 1 or 3, height, width), got shape {tuple(x.shape)}")
-    if min(x.shape[-2:]) < SMALLEST:
-        raise ValueError(f"common: expected sides of at least {SMALLEST} pixels, got {x.shape[-2]}x{x.shape[-1]}")
-    if not x.is_floating_point():
-        raise ValueError(f"common: expected floating-point images in [0, 1], got {x.dtype}")
