@@ -5,7 +5,7 @@ import json
 import polars as pl
 import pytest
 
-from holdfast.analysis.corruption import ALEXNET, BAR, FAMILIES, MCE, STANDARD, corrupted
+from holdfast.analysis.corruption import ALEXNET, BAR, MCE, STANDARD, WANTED, corrupted
 from holdfast.analysis.selection import measured
 from holdfast.corruptions.bar import KINDS as BAR_KINDS
 from holdfast.corruptions.common import STANDARD as KINDS
@@ -35,7 +35,7 @@ def grid(value, severities=(1, 2, 3, 4, 5), kinds=STANDARD):
 def test_the_names_are_those_of_the_corruptions():
     assert STANDARD == KINDS
     assert set(BAR) == set(BAR_KINDS)
-    assert set(FAMILIES) == GRADED
+    assert set(WANTED) == set(GRADED)
 
 
 def test_the_mean_is_over_severities_and_then_over_kinds():

@@ -59,7 +59,7 @@ def test_accuracy_falls_from_the_clean_images_on(tmp_path: Path) -> None:
 def test_they_do_not_count_among_the_other_checks(tmp_path: Path) -> None:
     (run,) = read_runs([whole(tmp_path, "a")])
     assert [check.name for check in run.main_checks] == ["clean"]
-    assert set(run.graded["method"]) <= GRADED
+    assert set(run.graded["method"]) <= set(GRADED)
     page = read(write_report([tmp_path / "a"], tmp_path / "page.html"))
     assert any("Mean corruption error" in caption for caption in page.tables)
 

@@ -22,6 +22,7 @@ import polars as pl
 
 from holdfast.analysis.spread import spread
 from holdfast.errors import RecipeError
+from holdfast.results import GRADED, is_graded
 
 ALEXNET = {
     "gaussian_noise": 0.886428, "shot_noise": 0.894468, "impulse_noise": 0.922640, "defocus_blur": 0.819880,
@@ -40,9 +41,6 @@ BAR = (
 )  # fmt: skip
 """The ten kinds of C-bar, which have a mean of their own."""
 
-FAMILIES = {"common": "common corruptions", "stored": "stored corruptions", "bar": "C-bar"}
-"""Methods that have kinds and severities (`results.GRADED`), with what a report calls them."""
-
 ALL = (1, 2, 3, 4, 5)
 MCE = "mean corruption error"
 
@@ -54,7 +52,7 @@ class Corrupted:
     Args:
         run: its name.
         weights: which of its weights.
-        family: a name of `FAMILIES`.
+        family: a name of `results.GRADED`.
         source: directory of stored ones, else empty.
         errors: share of wrong answers by kind and severity, over the examples that all of these saw.
         examples: how many.
@@ -72,7 +70,7 @@ class Corrupted:
     @property
     def title(self) -> str:
         """What a report calls the family."""
-        return f"{FAMILIES[self.family]} ({self.source})" if self.source else FAMILIES[self.family]
+        return f"{GRADED[self.family]} ({self.source})" if self.source else GRADED[self.family]
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -129,7 +127,7 @@ WANTED = {"common": STANDARD, "stored": STANDARD, "bar": BAR}
 
 def corrupted(rows: pl.DataFrame) -> tuple[Corrupted, ...]:
     """The errors of every run, weights and family in a ledger; of stored ones for every directory."""
-    chosen = rows.filter(pl.col("method").is_in(list(FAMILIES)))
+    chosen = rows.filter(is_graded())
     if chosen.is_empty():
         return ()
     fields = {params: json.loads(params) for params in chosen["params"].unique()}

@@ -8,6 +8,7 @@ and each one after it passes the distribution through another symmetric channel:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeGuard
 
 import torch
 import torch.nn.functional as F
@@ -17,7 +18,7 @@ from holdfast.rng import Streams
 from holdfast.types import Augmentation, Softening
 
 
-def softens(augmentation: Augmentation) -> bool:
+def softens(augmentation: Augmentation) -> TypeGuard[Softening]:
     """Whether labels change under this augmentation."""
     return isinstance(augmentation, Softening) and augmentation.softens
 
@@ -25,7 +26,7 @@ def softens(augmentation: Augmentation) -> bool:
 def check_classes(augmentations: Sequence[Augmentation], classes: int) -> None:
     """Refuse settings that do not fit to a number of classes."""
     for augmentation in augmentations:
-        if isinstance(augmentation, Softening) and augmentation.softens:
+        if softens(augmentation):
             augmentation.confidence(torch.zeros(1, 1), torch.zeros(1, 1), classes)
 
 
@@ -56,6 +57,6 @@ def augmented(
         rng: one stream per image.
     """
     z = augmentation(x, rng=rng)
-    if isinstance(augmentation, Softening) and augmentation.softens:
+    if softens(augmentation):
         y = soften(y, augmentation.confidence(z, x, classes), classes)
     return z, y

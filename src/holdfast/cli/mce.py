@@ -21,9 +21,10 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Mean corruption errors of runs that were checked with common corruptions."""
-    from holdfast.analysis.corruption import ALEXNET, FAMILIES, Corrupted, corrupted
+    from holdfast.analysis.corruption import ALEXNET, Corrupted, corrupted
     from holdfast.cli.find import find_runs
     from holdfast.report import read_runs
+    from holdfast.results import GRADED
 
     runs = read_runs(find_runs(paths))
     found = [one for run in runs for one in corrupted(run.graded) if one.weights == run.weights[0]]
@@ -54,6 +55,6 @@ def command(
         mean = "not complete" if record["mce"] is None else f"{percent(record['mce'])} ± {100 * record['half']:.1f}"
         extra = ["unknown" if record["relative"] is None else f"{record['relative']:.4f}"] if reference else []
         size = f"{record['kinds']} x {len(record['severities'])}"
-        title = FAMILIES[record["family"]] + (f" ({record['source']})" if record["source"] else "")
+        title = GRADED[record["family"]] + (f" ({record['source']})" if record["source"] else "")
         rows.append([f"{record['run']}, {title}", mean, *extra, size, str(record["images"])])
     table(["run", "mean corruption error, 95 %", *relative, "kinds x severities", "images"], rows)

@@ -74,7 +74,6 @@ def show_summary(records: Sequence[dict[str, Any]]) -> None:
 
     Corruptions by kind and severity have one row for their mean error.
     """
-    from holdfast.analysis.corruption import FAMILIES
     from holdfast.results import GRADED
 
     groups: dict[str, list[str]] = {}
@@ -96,7 +95,7 @@ def show_summary(records: Sequence[dict[str, Any]]) -> None:
         kinds = [check for check, of in graded.items() if of == method]
         means = [[_mean_error(cells, run, labels[run], kinds) for run in runs] for runs in groups.values()]
         shown = [_percent([value for value in column if value is not None]) for column in means]
-        rows.append([f"mean error, {FAMILIES[method]}", *shown])
+        rows.append([f"mean error, {GRADED[method]}", *shown])
     for check in dict.fromkeys(r["check"] for r in records if r["radius"] is not None):
         found = [[cells.get((run, labels[run], check)) for run in runs] for runs in groups.values()]
         rows.append([f"average radius, {check}", *[_radius([c for c in column if c]) for column in found]])

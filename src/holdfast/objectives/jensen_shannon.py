@@ -26,8 +26,9 @@ class JensenShannon:
     .. math:: \mathrm{CE}(p_0, y) + w \cdot \frac13 \sum_{i=0}^{2} \mathrm{KL}(p_i \,\|\, M), \qquad
         M = \tfrac13 (p_0 + p_1 + p_2)
 
-    Views 1 and 2 go through all augmentations, with numbers of their own; view 0 only through those that soften labels,
-    and its label is softened with it. The views pass the network as one batch of three times the size.
+    Views 1 and 2 go through all augmentations, with numbers of their own; view 0 only through those that may soften
+    labels (`Softening`), and where they do its label is softened with it. The views pass the network as one batch of
+    three times the size.
 
     Args:
         augment: what makes the views, in this order; on top of what `data.augment` did to the images.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from holdfast.analysis.corruption import FAMILIES, Corrupted, corrupted
+from holdfast.analysis.corruption import Corrupted, corrupted
 from holdfast.errors import HoldfastError
 from holdfast.report.checks import checks_of
 from holdfast.report.curves import Chart, Curve
@@ -13,7 +13,7 @@ from holdfast.report.gallery import png
 from holdfast.report.numbers import count, decimal, percent
 from holdfast.report.runs import RunData
 from holdfast.report.tables import Cell, Table
-from holdfast.results import accuracies
+from holdfast.results import GRADED, accuracies
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def found_of(runs: Sequence[RunData]) -> tuple[tuple[int, Corrupted], ...]:
 def mean_tables(runs: Sequence[RunData], found: Sequence[tuple[int, Corrupted]]) -> list[Table]:
     """Mean corruption errors, absolute and relative to the first run: a table for each family."""
     tables = []
-    for family in FAMILIES:
+    for family in GRADED:
         members = [(place, one) for place, one in found if one.family == family]
         if not members:
             continue
@@ -54,7 +54,7 @@ def mean_tables(runs: Sequence[RunData], found: Sequence[tuple[int, Corrupted]])
             ]  # fmt: skip
             rows.append((f"{runs[place].label}, {one.source}" if one.source else runs[place].label, cells))
         columns = ("Mean error, 95 %", f"Relative to {runs[members[0][0]].label}", "Kinds x severities", "Images")
-        tables.append(Table(f"Mean corruption error, {FAMILIES[family]}", "Run", columns, rows))
+        tables.append(Table(f"Mean corruption error, {GRADED[family]}", "Run", columns, rows))
     return tables
 
 
@@ -89,7 +89,7 @@ def _error(value: float | None) -> Cell:
 def severity_charts(runs: Sequence[RunData], found: Sequence[tuple[int, Corrupted]]) -> tuple[Chart, ...]:
     """Accuracy against severity, mean over the kinds, from the clean images on: a chart for each family."""
     charts = []
-    for family in FAMILIES:
+    for family in GRADED:
         curves = []
         for place, one in found:
             if one.family != family or not one.severities:
@@ -100,7 +100,7 @@ def severity_charts(runs: Sequence[RunData], found: Sequence[tuple[int, Corrupte
                 points[float(severity)] = 1 - sum(there) / len(there)
             curves.append(Curve(place, one.source or "mean over kinds", tuple(points), tuple(points.values())))
         if curves:
-            charts.append(Chart(f"Accuracy under {FAMILIES[family]}", "severity", tuple(curves), True))
+            charts.append(Chart(f"Accuracy under {GRADED[family]}", "severity", tuple(curves), True))
     return tuple(charts)
 
 
@@ -121,7 +121,7 @@ def strips(runs: Sequence[RunData]) -> list[Strip]:
 
 def _strips(run: RunData) -> Iterator[Strip]:
     kept = {shown.check: shown for shown in run.graded_galleries if shown.weights == run.weights[0] and len(shown.x)}
-    for family, name in FAMILIES.items():
+    for family, name in GRADED.items():
         graded = [check for check in checks_of(run.graded) if check.method == family and check.name in kept]
         if not graded:
             continue
