@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from holdfast.analysis.corruption import Corrupted, corrupted
 from holdfast.errors import HoldfastError
 from holdfast.report.checks import checks_of
 from holdfast.report.curves import Chart, Curve
+from holdfast.report.figures import Figure, figures
 from holdfast.report.gallery import png
 from holdfast.report.numbers import count, decimal, percent
 from holdfast.report.runs import RunData
@@ -27,6 +29,38 @@ class Strip:
 
     caption: str
     pictures: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Corruptions:
+    """The section on corruptions by kind and severity.
+
+    Args:
+        means: mean errors of each family.
+        figures: accuracy against severity.
+        maps: errors by kind and severity of each run.
+        strips: what the corruptions look like.
+    """
+
+    means: Sequence[Table]
+    figures: Sequence[Figure]
+    maps: Sequence[Table]
+    strips: Sequence[Strip]
+
+    name: ClassVar[str] = "corruptions"
+    title: ClassVar[str] = "Corruptions"
+
+    @classmethod
+    def of(cls, runs: Sequence[RunData], labels: Sequence[str]) -> Corruptions:
+        """What the ledgers have of them."""
+        found = found_of(runs)
+        drawn = figures(severity_charts(runs, found), labels, "severity")
+        return cls(mean_tables(runs, found), drawn, error_maps(runs, found), strips(runs))
+
+    @property
+    def there(self) -> bool:
+        """Whether there is anything to show."""
+        return bool(self.means)
 
 
 def found_of(runs: Sequence[RunData]) -> tuple[tuple[int, Corrupted], ...]:

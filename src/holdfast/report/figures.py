@@ -78,6 +78,11 @@ def figure(chart: Chart, labels: Sequence[str], identifier: str) -> Figure:
     return Figure(identifier, chart.title, _keys(chart, labels, kinds), spec)
 
 
+def figures(charts: Sequence[Chart], labels: Sequence[str], name: str) -> list[Figure]:
+    """Draw charts; their elements on the page are called `name-0`, `name-1` and so on."""
+    return [figure(chart, labels, f"{name}-{number}") for number, chart in enumerate(charts)]
+
+
 def plain(text: str) -> str:
     """Text for plotly, which reads tags and entities in labels."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

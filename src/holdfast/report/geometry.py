@@ -3,15 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 from holdfast.analysis.spread import by_class, spread
 from holdfast.analysis.store import Answer
 from holdfast.report.curves import Chart, Curve
+from holdfast.report.figures import Figure, figures
 from holdfast.report.numbers import count, decimal, percent, short
 from holdfast.report.runs import RunData
 from holdfast.report.tables import Cell, Table
 
 BY_FILTER = {True: "distance, as a share of each filter", False: "distance in all parameters together"}
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """The section on boundary and flatness.
+
+    Args:
+        thickness: of each network, None where nobody asked.
+        by_class: the same by class.
+        figures: charts of the loss around the parameters.
+        flatness_tables: the charts in numbers.
+    """
+
+    thickness: Table | None
+    by_class: Table | None
+    figures: Sequence[Figure]
+    flatness_tables: Sequence[Table]
+
+    name: ClassVar[str] = "geometry"
+    title: ClassVar[str] = "Boundary and flatness"
+
+    @classmethod
+    def of(cls, runs: Sequence[RunData], labels: Sequence[str]) -> Geometry:
+        """What analyses found of these runs."""
+        drawn = figures(flatness_charts(runs), labels, "flatness")
+        return cls(thickness_table(runs), class_thickness_table(runs), drawn, flatness_tables(runs))
+
+    @property
+    def there(self) -> bool:
+        """Whether there is anything to show."""
+        return self.thickness is not None or bool(self.figures)
 
 
 def thickness_table(runs: Sequence[RunData]) -> Table | None:

@@ -6,13 +6,15 @@ import itertools
 import json
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import yaml
 
 from holdfast.analysis.selection import CLEAN, WORST, Measured, measured
 from holdfast.analysis.store import Answer
 from holdfast.report.curves import NORMS
+from holdfast.report.figures import Figure
 from holdfast.report.numbers import decimal, percent, short
 from holdfast.report.runs import RunData
 from holdfast.report.tables import Cell, Table
@@ -21,6 +23,35 @@ Place = tuple[float, float]
 
 IGNORED = ("name", "seed", "checks", "evaluate")
 """Fields of a recipe that do not make it another point of a grid."""
+
+
+@dataclass(frozen=True)
+class Maps:
+    """The section on areas and maps.
+
+    Args:
+        areas: under curves, of each run; None where there are none.
+        grids: quantities of runs over the two settings they differ in.
+        smoothed: smoothed robustness over region and noise.
+    """
+
+    areas: Table | None
+    grids: Sequence[Table]
+    smoothed: Sequence[Table]
+
+    name: ClassVar[str] = "maps"
+    title: ClassVar[str] = "Areas and maps"
+    figures: ClassVar[Sequence[Figure]] = ()
+
+    @classmethod
+    def of(cls, runs: Sequence[RunData], labels: Sequence[str]) -> Maps:
+        """What the runs have of them."""
+        return cls(areas(runs), grid_maps(runs), sra_maps(runs))
+
+    @property
+    def there(self) -> bool:
+        """Whether there is anything to show."""
+        return self.areas is not None or bool(self.grids or self.smoothed)
 
 
 def grid_maps(runs: Sequence[RunData]) -> list[Table]:

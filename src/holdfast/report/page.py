@@ -12,21 +12,20 @@ import polars as pl
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from holdfast.report import brackets, certified, gallery
+from holdfast.report import brackets, gallery
+from holdfast.report.certificates import Certificates
 from holdfast.report.classes import class_table, panels
 from holdfast.report.compare import comparison, comparison_table
 from holdfast.report.composed import yield_tables
-from holdfast.report.corruptions import Strip, error_maps, found_of, mean_tables, severity_charts, strips
 from holdfast.report.curves import Chart, budget_charts, training_charts
 from holdfast.report.distances import curve_tables, distance_charts, distances_of, quartile_table
-from holdfast.report.figures import Figure, figure
-from holdfast.report.geometry import class_thickness_table, flatness_charts, flatness_tables, thickness_table
-from holdfast.report.maps import areas, grid_maps, sra_maps
+from holdfast.report.figures import figures
 from holdfast.report.numbers import decimal
 from holdfast.report.provenance import doubts, facts_table
 from holdfast.report.runs import RunData
+from holdfast.report.sections import sections_of
 from holdfast.report.summary import verdict
-from holdfast.report.tables import Table, cost, epochs, headline, unfinished_table
+from holdfast.report.tables import cost, epochs, headline, unfinished_table
 from holdfast.report.trust import trust
 from holdfast.report.unfinished import gaps
 from holdfast.results import unsettled
@@ -58,79 +57,18 @@ class Picture:
     images: tuple[str, str, str]
 
 
-@dataclass(frozen=True)
-class Corruptions:
-    """The section on corruptions by kind and severity.
-
-    Args:
-        means: mean errors of each family.
-        charts: accuracy against severity.
-        maps: errors by kind and severity of each run.
-        strips: what the corruptions look like.
-    """
-
-    means: Sequence[Table]
-    charts: Sequence[Figure]
-    maps: Sequence[Table]
-    strips: Sequence[Strip]
-
-    @classmethod
-    def of(cls, runs: Sequence[RunData], labels: Sequence[str]) -> Corruptions:
-        """What the ledgers have of them."""
-        found = found_of(runs)
-        charts = _figures(severity_charts(runs, found), labels, "severity")
-        return cls(mean_tables(runs, found), charts, error_maps(runs, found), strips(runs))
-
-    @property
-    def there(self) -> bool:
-        """Whether there is anything to show."""
-        return bool(self.means)
-
-
-@dataclass(frozen=True)
-class Geometry:
-    """The section on boundary and flatness.
-
-    Args:
-        thickness: of each network, None where nobody asked.
-        by_class: the same by class.
-        flatness: charts of the loss around the parameters.
-        flatness_tables: the charts in numbers.
-    """
-
-    thickness: Table | None
-    by_class: Table | None
-    flatness: Sequence[Figure]
-    flatness_tables: Sequence[Table]
-
-    @classmethod
-    def of(cls, runs: Sequence[RunData], labels: Sequence[str]) -> Geometry:
-        """What analyses found of these runs."""
-        charts = _figures(flatness_charts(runs), labels, "flatness")
-        return cls(thickness_table(runs), class_thickness_table(runs), charts, flatness_tables(runs))
-
-    @property
-    def there(self) -> bool:
-        """Whether there is anything to show."""
-        return self.thickness is not None or bool(self.flatness)
-
-
 def render(runs: Sequence[RunData], *, title: str | None = None) -> str:
     """The whole page as text."""
     labels = [run.label for run in runs]
     charts, nearest = budget_charts(runs), distances_of(runs)
-    robustness = _figures(charts, labels, "budget")
+    robustness = figures(charts, labels, "budget")
     curves = distance_charts(runs, nearest)
-    distances = _figures(curves, labels, "distance")
-    training = _figures(training_charts(runs), labels, "training")
-    proofs = certified.proofs_of(runs)
-    between = brackets.brackets_of(runs, proofs)
-    proved = _figures(certified.certified_charts(runs, proofs), labels, "certified")
-    drawn = [figure(brackets.bracket_chart(one), [""], f"bracket-{number}") for number, one in enumerate(between)]
-    geometry = Geometry.of(runs, labels)
-    damaged = Corruptions.of(runs, labels)
-    figures = (*robustness, *distances, *proved, *drawn, *damaged.charts, *geometry.flatness, *training)
-    scripts = [*([plotly_script()] if figures else []), template_file("report.js")]
+    distances = figures(curves, labels, "distance")
+    training = figures(training_charts(runs), labels, "training")
+    certificates, sections = Certificates.of(runs, labels), sections_of(runs, labels)
+    asked = [each for section in sections for each in section.figures]
+    drawn = (*robustness, *distances, *certificates.figures, *asked, *training)
+    scripts = [*([plotly_script()] if drawn else []), template_file("report.js")]
     return (
         environment()
         .get_template("page.html.j2")
@@ -150,20 +88,10 @@ def render(runs: Sequence[RunData], *, title: str | None = None) -> str:
             curve_tables=curve_tables(runs, nearest),
             quartiles=quartile_table(runs, nearest),
             refuted=brackets.refuted(runs),
-            certificates=certified.certificate_table(runs, proofs),
-            certified=proved,
-            brackets=drawn,
-            bracket_tables=[brackets.bracket_table(one) for one in between],
-            certified_tables=certified.certified_tables(runs, proofs),
-            untried=brackets.untried(runs, proofs, between),
-            some_smoothed=any(one.smoothed for one in proofs),
-            areas=areas(runs),
-            grids=grid_maps(runs),
-            smoothed_maps=sra_maps(runs),
-            geometry=geometry,
-            corruptions=damaged,
+            certificates=certificates,
+            sections=sections,
             training=training,
-            specs={each.identifier: each.spec for each in figures},
+            specs={each.identifier: each.spec for each in drawn},
             epochs=[epochs(run) for run in runs if run.epochs],
             untrained=[run.label for run in runs if not run.epochs],
             classes=[class_table(run) for run in runs],
@@ -191,10 +119,6 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-
-
-def _figures(charts: Sequence[Chart], labels: Sequence[str], name: str) -> list[Figure]:
-    return [figure(chart, labels, f"{name}-{number}") for number, chart in enumerate(charts)]
 
 
 def _bounded(charts: Sequence[Chart]) -> bool:
