@@ -421,7 +421,11 @@ OPTIONS = {
     "unknown family": (["list", "modles"], "list: unknown name 'modles'; known: attacks, "),
     "unknown preset": (
         ["evaluate", *NETWORK, "--checks", "quik"],
-        "checks: unknown name 'quik'; known: full, quick, standard",
+        "--checks: unknown name 'quik'; known: ",
+    ),
+    "data that are no source": (
+        ["evaluate", "--model", f"{FACTORY}network", "--data", "{npy: {path: x.npy, severitee: 3}}"],
+        "--data.npy.severitee: unknown name 'severitee'",
     ),
     "unknown data": (["evaluate", "--model", f"{FACTORY}network", "--data", "digitz"], "data: unknown name 'digitz'"),
     "no data": (["evaluate", "--model", f"{FACTORY}network"], "expected --data NAME_OR_PATH beside --model"),

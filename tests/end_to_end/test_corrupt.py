@@ -52,6 +52,10 @@ def test_npy_files_are_as_those_of_cifar_10_c_and_can_be_checked(tmp_path):
     evaluated = said("evaluate", "runs/tiny/seed-0", "--data", "c/fog.npy", "--checks", "quick", cwd=tmp_path)
     clean = next(one for one in evaluated["results"] if one["check"] == "clean")
     assert clean["examples"] == 5 * count
+    fifth = "{npy: {path: c/fog.npy, severity: 5}}"
+    evaluated = said("evaluate", "runs/tiny/seed-0", "--data", fifth, "--checks", "clean", cwd=tmp_path)
+    assert {(one["check"], one["examples"]) for one in evaluated["results"]} >= {("clean", count)}
+    assert not any(one["check"].startswith("stored") for one in evaluated["results"])
 
 
 def test_mean_errors_are_told_and_divided(tmp_path):

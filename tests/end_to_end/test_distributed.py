@@ -23,6 +23,8 @@ OBJECTIVES = {
     "standard": "standard",
     "adversarial": "{adversarial: {pgd: {threat: {linf: 0.1}, steps: 2, until_lost: false}}}",
     "stability": "stability",
+    "center": "{center: {weight: 0.1}}",
+    "large_margin": "{large_margin: {annealing: {base: 1}}}",
 }
 
 

@@ -6,7 +6,7 @@ import json
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -30,8 +30,12 @@ Model = Annotated[
 Weights = Annotated[
     Path | None, typer.Option("--weights", help=".safetensors, or a state dict in .pt read with weights_only.")
 ]
-Data = Annotated[str | None, typer.Option("--data", help="Data set, image folder, .npz or .npy file.")]
-Checks = Annotated[str | None, typer.Option("--checks", help="quick, standard or full; else the run's own.")]
+Data = Annotated[
+    str | None, typer.Option("--data", help="Data set, image folder, .npz or .npy file, or as a recipe has it.")
+]
+Checks = Annotated[
+    str | None, typer.Option("--checks", help="quick, standard or full, or as a recipe has them; else the run's own.")
+]
 Order = Annotated[
     str | None, typer.Option("--order", help="Of AutoAttack's components: published, or yield (broken per second).")
 ]
@@ -92,8 +96,17 @@ class Asked:
 
     def source(self) -> Source:
         """Where the images come from."""
-        from holdfast.data import resolve
+        import yaml
 
+        from holdfast.data import Source, resolve
+        from holdfast.recipe import parse
+
+        if str(self.data).startswith("{"):
+            try:
+                said = yaml.safe_load(str(self.data))
+            except yaml.YAMLError:
+                raise RecipeError(f"--data: expected a source as a recipe has it; got {self.data!r}") from None
+            return cast("Source", parse(Source, said, where=lambda path: ".".join(("--data", *path))))
         return resolve(str(self.data), self.root, size=self.size, grey=self.grey)
 
 
@@ -160,10 +173,9 @@ def prepared(asked: Asked) -> Ready:
 
 def own(asked: Asked, path: Path) -> Ready:
     """Weights that holdfast wrote; a run keeps the results, a single file gets a run of its own."""
-    from holdfast.checks import preset
     from holdfast.cli import work
     from holdfast.evaluation import Subject
-    from holdfast.recipe import DataRecipe
+    from holdfast.recipe import DataRecipe, read_checks
     from holdfast.runs import Run, load_model, prepare
 
     loaded = load_model(path, trust=asked.trust)
@@ -178,7 +190,7 @@ def own(asked: Asked, path: Path) -> Ready:
     if (splits.classes, splits.shape) != (card.classes, card.shape):
         hint = "; --grey reads a folder in one channel" if splits.shape == (3, *card.shape[1:]) else ""
         raise DataError(f"{splits.name}: expected {_kind(card)}, as {path} was trained on; got {_kind(splits)}{hint}")
-    chosen = recipe.checks if asked.checks is None else tuple(preset(asked.checks))
+    chosen = recipe.checks if asked.checks is None else tuple(read_checks(asked.checks, "--checks"))
     if path.is_dir() and own:
         job = work.Job(recipe, Run(path))
         work.refuse_others(job.run, splits)
@@ -203,16 +215,15 @@ def _kind(data: Any) -> str:
 
 def foreign(asked: Asked, model: str) -> Ready:
     """A network that holdfast did not train."""
-    from holdfast.checks import preset
     from holdfast.cli import work
     from holdfast.evaluation import Subject, try_out
     from holdfast.models import load_weights, normalised
-    from holdfast.recipe import DataRecipe, EvaluateRecipe
+    from holdfast.recipe import DataRecipe, EvaluateRecipe, read_checks
     from holdfast.runs import Run, content_hash, prepare, versions
 
     if asked.data is None:
         raise RecipeError(f"{asked.verb}: expected --data NAME_OR_PATH beside --model")
-    chosen, seed = preset(asked.checks or "quick"), asked.seed or 0
+    chosen, seed = read_checks(asked.checks or "quick", "--checks"), asked.seed or 0
     splits = prepare(DataRecipe(source=asked.source(), test_subset=asked.subset), seed, asked.root)
     network, channels = _network(model, splits.shape, len(splits.classes)), splits.shape[0]
     if asked.weights is not None:

@@ -42,7 +42,8 @@ class Npy:
             x, y = fifth(x, self.severity), fifth(y, self.severity)
         names = label_names([y], str(path.parent / LABELS))
         where = str(path), str(path.parent / LABELS)
-        return Dataset(path.stem, names, None, checked(in_memory(x), y, names, where))
+        name = path.stem if self.severity is None else f"{path.stem}-{self.severity}"
+        return Dataset(name, names, None, checked(in_memory(x), y, names, where))
 
 
 def open_npy(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -5,6 +5,7 @@ from holdfast.recipe.load import load_recipes, parse_recipes
 from holdfast.recipe.plain import describe, plain, to_yaml
 from holdfast.recipe.schema import DataRecipe, EvaluateRecipe, FabricRecipe, Recipe, Seconds, Selection, TrainRecipe
 from holdfast.recipe.strict import parse
+from holdfast.recipe.sweeps import read_checks
 
 __all__ = [
     "DataRecipe",
@@ -20,5 +21,6 @@ __all__ = [
     "parse",
     "parse_recipes",
     "plain",
+    "read_checks",
     "to_yaml",
 ]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import itertools
 import typing
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
@@ -17,6 +15,7 @@ from holdfast.errors import RecipeError, unknown
 from holdfast.recipe.plain import describe
 from holdfast.recipe.schema import FAMILIES, Recipe
 from holdfast.recipe.strict import parse
+from holdfast.recipe.sweeps import Origins, before_sweeps, write_out_sweeps
 
 Path_ = tuple[str, ...]
 EXTRA = ("variants", "seeds")
@@ -90,40 +89,6 @@ def _known_keys(said: dict[str, Any], file: Path, lines: dict[Path_, int]) -> No
             if key == "search":
                 raise RecipeError(f"{file}{line}: search: this recipe has ranges; use `holdfast search`")
             raise RecipeError(f"{file}{line}: {unknown(key, [*known, *EXTRA])}")
-
-
-def write_out_sweeps(said: dict[str, Any], file: Path) -> list[int]:
-    """Replace checks that stand for several by these; returns where each stood in the list before."""
-    checks = [said["checks"]] if isinstance(said.get("checks"), dict) else said.get("checks")
-    if not isinstance(checks, list):
-        return []
-    places = [f"{file}: checks.{place}" for place in range(len(checks))]
-    written = [(place, one) for place, check in enumerate(checks) for one in _each(check, places[place])]
-    said["checks"] = [one for _, one in written]
-    return [place for place, _ in written]
-
-
-def _each(check: Any, where: str) -> Iterator[Any]:
-    """A check with `{each: [a, b]}` in it, once for every combination of the values."""
-    sweeps = list(_sweeps(check, ()))
-    for empty in (path for path, values in sweeps if not values):
-        raise RecipeError(f"{where}.{'.'.join(map(str, empty))}.each: expected at least one value; got none")
-    for values in itertools.product(*[values for _, values in sweeps]):
-        one = copy.deepcopy(check)
-        for (path, _), value in zip(sweeps, values, strict=True):
-            holder = one
-            for key in path[:-1]:
-                holder = holder[key]
-            holder[path[-1]] = value
-        yield one
-
-
-def _sweeps(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], list[Any]]]:
-    if isinstance(value, dict) and set(value) == {"each"} and isinstance(value["each"], list) and path:
-        yield path, value["each"]
-    elif isinstance(value, dict):
-        for key, inner in value.items():
-            yield from _sweeps(inner, (*path, key))
 
 
 def _merged(base: Any, over: Any, kind: Any) -> Any:
@@ -246,15 +211,14 @@ def _lines(node: Any, path: Path_) -> Iterator[tuple[Path_, int]]:
             yield from _lines(value, (*path, str(number)))
 
 
-def places_of(file: Path, lines: dict[Path_, int], variant: str, origins: list[int]) -> Callable[[Path_], str]:
+def places_of(file: Path, lines: dict[Path_, int], variant: str, origins: Origins) -> Callable[[Path_], str]:
     """Names the place of a path: file, line where the nearest key stands, and the path itself."""
 
     def known(path: Path_) -> int:
         return next((n for n in range(len(path), 0, -1) if path[:n] in lines), 0)
 
     def place(path: Path_) -> str:
-        if path[:1] == ("checks",) and len(path) > 1 and path[1].isdigit() and int(path[1]) < len(origins):
-            path = ("checks", str(origins[int(path[1])]), *path[2:])
+        path = before_sweeps(path, origins)
         changed = ("variants", variant, *path)
         full = changed if known(changed) - 2 >= max(known(path), 1) else path
         line = lines.get(full[: known(full)])

@@ -11,7 +11,8 @@ from typing import Any
 
 from holdfast.errors import RecipeError, unknown
 from holdfast.recipe import Recipe, parse, plain
-from holdfast.recipe.load import override, places_of, read_yaml, write_out_sweeps
+from holdfast.recipe.load import override, places_of, read_yaml
+from holdfast.recipe.sweeps import Origins, write_out_sweeps
 from holdfast.search.ranges import RANGES, Range
 from holdfast.search.schema import SearchRecipe
 
@@ -46,7 +47,7 @@ class Plan:
     ranges: Mapping[str, Range]
     paths: Mapping[str, Steps]
     said: Mapping[str, Any]
-    where: Callable[[list[int]], Where]
+    where: Callable[[Origins], Where]
 
     def recipe(self, drawn: Mapping[str, Any], name: str) -> Recipe:
         """The recipe with a value in the place of every range.
@@ -132,7 +133,7 @@ def parse_plan(text: str, overrides: Sequence[str] = (), *, file: Path = Path("r
             override(section, own, SearchRecipe, example="search.trials=10")
         else:
             override(said, change)
-    where = places_of(file, lines, "", [])
+    where = places_of(file, lines, "", {})
     for several in ("variants", "seeds"):
         if said.pop(several, None) is not None:
             raise RecipeError(f"{where((several,))}: a search is about one run; leave this out, or make it a choice")
