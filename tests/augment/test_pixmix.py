@@ -6,7 +6,7 @@ import torch
 from PIL import Image
 from scipy import stats
 
-from holdfast.augment import PixMix
+from holdfast.augment import PixMix, pixmix
 from holdfast.augment.pictures import from_folder, generated
 from holdfast.augment.pixmix import added, multiplied, weights
 from holdfast.errors import DataError
@@ -60,6 +60,20 @@ def test_more_mixes_and_a_lower_beta_change_more():
         for k, beta in ((0, 3.0), (1, 3.0), (4, 3.0), (4, 1.0))
     }
     assert list(change.values()) == sorted(change.values())
+
+
+def test_each_mix_draws_numbers_of_its_own(monkeypatch):
+    seen = []
+
+    def remembered(rng, like, beta):
+        seen.append(set(weights(rng, like, beta)[0].tolist()))
+        return weights(rng, like, beta)
+
+    monkeypatch.setattr(pixmix, "weights", remembered)
+    PixMix(k=2)(torch.rand(64, 3, 8, 8))
+    first, second = seen
+    assert len(second) > 10
+    assert not first & second
 
 
 def test_pictures_are_made_alike_every_time_differ_and_have_structure():
