@@ -54,6 +54,11 @@ bench: $(VENV)/.dev
 	$(ONE_THREAD) $(BIN)/python benchmarks/autoattack.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/certify.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/spider.py
+	$(ONE_THREAD) $(BIN)/python benchmarks/corruptions.py
+	$(ONE_THREAD) $(BIN)/python benchmarks/orthogonal.py
+	$(ONE_THREAD) $(BIN)/python benchmarks/discriminative.py
+	$(ONE_THREAD) $(BIN)/python benchmarks/curvature.py
+	$(ONE_THREAD) $(BIN)/python benchmarks/training_cost.py
 
 clean:
 	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build

@@ -4,6 +4,7 @@ from torch import nn
 
 from holdfast.errors import ModelError
 from holdfast.gradients import (
+    expansion,
     hessian_vector,
     hessian_vector_difference,
     input_gradient,
@@ -231,3 +232,30 @@ def test_a_model_that_cuts_the_graph_at_its_input_has_no_gradient_though_its_wei
         input_gradient(cross_entropy, lambda x: layer(x.detach()), z, y)
     with pytest.raises(ModelError, match="no gradient with respect to its input"):
         input_jacobian(lambda logits: logits, lambda x: layer(x.detach()), z)
+
+
+def test_an_expansion_refuses_what_has_no_gradient_or_a_nan_in_it():
+    x, y = images(3), labels(3, 3)
+    for step in (None, 0.1):
+        with pytest.raises(ModelError, match="no gradient with respect to its input"):
+            expansion(cross_entropy, lambda x: linear(3)(x).detach(), x, y, step=step)
+
+    def kinked(x):  # the second derivative of |x|^1.5 is infinite at 0, and 0 * inf is NaN
+        return linear(3)(x) + (0 * x).abs().pow(1.5).flatten(1)[:, :1]
+
+    around = expansion(cross_entropy, kinked, x, y)
+    with pytest.raises(ModelError, match="NaN for 3 of 3 examples"):
+        around.product(torch.ones_like(x))
+
+
+def test_an_expansion_has_loss_gradient_and_logits_and_leaves_everything_alone():
+    model, x, y = normed(), images(5), labels(5, 3)
+    for step in (None, 1e-2):
+        with same_module(model), same_random_states(), same_tensors(x, y), torch.no_grad():
+            around = expansion(cross_entropy, model, x, y, step=step)
+            product = around.product(x)
+        values, grad, logits = input_gradient(cross_entropy, model, x, y)
+        for found, expected in ((around.values, values), (around.gradient, grad), (around.logits, logits)):
+            torch.testing.assert_close(found, expected)
+            assert not found.requires_grad
+        assert not product.requires_grad

@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -32,6 +33,17 @@ def labels(count, classes, *, seed=0):
     return Streams(seed, "zoo labels", count).integers(classes)
 
 
+@dataclass(frozen=True)
+class Affine:
+    """A linear layer that is its weight and bias, without parameters of its own."""
+
+    weight: torch.Tensor
+    bias: torch.Tensor | None
+
+    def __call__(self, features):
+        return F.linear(features, self.weight, self.bias)
+
+
 class Linear(nn.Module):
     """K-class linear classifier of flattened images."""
 
@@ -42,8 +54,9 @@ class Linear(nn.Module):
     def features(self, x):
         return x.flatten(1)
 
-    def head(self, features):
-        return F.linear(features, self.weight, self.bias)
+    @property
+    def head(self):
+        return Affine(self.weight, self.bias)
 
     def forward(self, x):
         return self.head(self.features(x))

@@ -7,7 +7,9 @@ example.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -133,25 +135,81 @@ def _without_nan(grad: Tensor) -> None:
         raise ModelError(f"the input gradient is NaN for {bad} of {len(grad)} examples")
 
 
-def hessian_vector(loss: Loss, model: Classifier, x: Tensor, y: Tensor, vector: Tensor) -> Tensor:
-    """Exact product of each example's input Hessian with its vector, by differentiating twice."""
+@dataclass(frozen=True)
+class Expansion:
+    """A loss around each point, to second order; everything is detached.
+
+    Args:
+        values: the loss, (N,).
+        gradient: of each example, like the points.
+        logits: (N, K).
+        product: each example's input Hessian times its vector, both like the points.
+    """
+
+    values: Tensor
+    gradient: Tensor
+    logits: Tensor
+    product: Callable[[Tensor], Tensor]
+
+
+def expansion(loss: Loss, model: Classifier, x: Tensor, y: Tensor, *, step: float | None = None) -> Expansion:
+    r"""Loss and gradient at `x`, computed once, and the Hessian as something that multiplies vectors.
+
+    Without a step, products are exact: differentiated a second time, through a graph that lives as long as the
+    expansion. With a step :math:`h` they are finite differences :math:`(\nabla\ell(x + h v) - \nabla\ell(x)) / h`, one
+    gradient each. Those see networks without second derivatives (ReLU) bend at their kinks, and measure at the distance
+    :math:`h \|v\|` instead of at a point.
+
+    Raises:
+        ModelError: where there is no gradient, or it or a product is NaN.
+    """
+    if step is None:
+        return _exact_expansion(loss, model, x, y)
+    if not 0 < step < math.inf:
+        raise ValueError(f"step must be positive and finite, got {step}")
+    values, here, logits = input_gradient(loss, model, x, y)
+
+    def difference(vector: Tensor) -> Tensor:
+        _, ahead, _ = input_gradient(loss, model, x + step * vector, y)
+        return (ahead - here) / step
+
+    return Expansion(values, here, logits, difference)
+
+
+def _exact_expansion(loss: Loss, model: Classifier, x: Tensor, y: Tensor) -> Expansion:
     with torch.enable_grad():
         x = x.detach().requires_grad_()
-        (grad,) = torch.autograd.grad(loss(model(x), y).sum(), x, create_graph=True)
+        logits = model(x)
+        values = loss(logits, y)
+        _differentiable(values)
+        (found,) = torch.autograd.grad(values.sum(), x, create_graph=True, allow_unused=True)
+    grad = _given(found)
+    _without_nan(grad.detach())
+
+    def product(vector: Tensor) -> Tensor:
         if not grad.requires_grad:  # the loss is linear in x
-            return torch.zeros_like(x)
-        (product,) = torch.autograd.grad((grad * vector.detach()).sum(), x, allow_unused=True)
-    return torch.zeros_like(x) if product is None else product
+            return torch.zeros_like(vector)
+        (bent,) = torch.autograd.grad(grad, x, vector.detach(), retain_graph=True, allow_unused=True)
+        return _or_zero(bent, vector)
+
+    return Expansion(values.detach(), grad.detach(), logits.detach(), product)
+
+
+def _or_zero(product: Tensor | None, like: Tensor) -> Tensor:
+    """The product; zero where the gradient does not depend on the input."""
+    if product is None:
+        return torch.zeros_like(like)
+    _without_nan(product)
+    return product
+
+
+def hessian_vector(loss: Loss, model: Classifier, x: Tensor, y: Tensor, vector: Tensor) -> Tensor:
+    """Exact product of each example's input Hessian with its vector, by differentiating twice."""
+    return expansion(loss, model, x, y).product(vector)
 
 
 def hessian_vector_difference(
     loss: Loss, model: Classifier, x: Tensor, y: Tensor, vector: Tensor, *, step: float = 1e-2
 ) -> Tensor:
-    r"""Finite difference :math:`(\nabla\ell(x + h v) - \nabla\ell(x)) / h` of each example.
-
-    It costs two gradients, works for networks without second derivatives (ReLU), and measures curvature at scale
-    :math:`h \|v\|` instead of at a point.
-    """
-    _, ahead, _ = input_gradient(loss, model, x + step * vector, y)
-    _, here, _ = input_gradient(loss, model, x, y)
-    return (ahead - here) / step
+    """The product by a finite difference of two gradients; see `expansion`."""
+    return expansion(loss, model, x, y, step=step).product(vector)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from holdfast.rng import Streams
 
@@ -159,6 +159,25 @@ class Objective(Protocol):
 
     def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
         """Terms of a batch."""
+        ...
+
+
+@runtime_checkable
+class Stateful(Objective, Protocol):
+    """An objective that remembers something from batch to batch, such as centroids or budgets of examples.
+
+    It is only its fields; `started` makes the module that remembers. Called without being started it does what it
+    would do on the first batch, and remembers nothing.
+    """
+
+    def started(self, model: nn.Module, classes: int, examples: Tensor) -> nn.Module:
+        """A module to call as an objective; its buffers are what is remembered, and the training state saves them.
+
+        Args:
+            model: the network that will be trained.
+            classes: how many classes there are.
+            examples: indices of the training examples, (n,), for what is remembered of each.
+        """
         ...
 
 

@@ -22,6 +22,9 @@ SETTINGS = {
     "noisy": ["train.objective=noisy"],
     "clean and noisy": ["train.objective=clean_and_noisy"],
     "stability": ["train.objective=stability"],
+    "centroids with momentum": ["train.objective.discriminative.momentum=0.5"],
+    "centres": ["train.objective.center.weight=0.1"],
+    "steps of an objective": ["train.objective.large_margin.annealing={base: 2, gamma: 0.5, power: 1}"],
     "adversarial": ["train.objective.adversarial={pgd: {threat: {linf: 0.1}, steps: 2, until_lost: false}}"],
     "robust selection": [
         "train.selection={metric: robust_accuracy, attack: {pgd: {threat: {linf: 0.1}, steps: 2}}, every: 2}"

@@ -51,7 +51,9 @@ def test_adversarial_training_attacks_the_likeliest_class_and_learns_the_whole_l
 @pytest.mark.parametrize("name", sorted(set(OBJECTIVES) - set(TAKERS)))
 def test_a_recipe_with_soft_labels_for_an_objective_of_classes_is_refused(name):
     # Only the combination is at stake: the fields that an objective must have are filled in.
-    required = [f.name for f in dataclasses.fields(OBJECTIVES[name]) if f.default is dataclasses.MISSING]
+    missing = dataclasses.MISSING
+    fields = dataclasses.fields(OBJECTIVES[name])
+    required = [f.name for f in fields if f.default is missing and f.default_factory is missing]
     objective = f"{{{name}: {{{', '.join(f'{field}: 1' for field in required)}}}}}"
     with pytest.raises(RecipeError) as refused:
         tiny.recipe("data.augment=[random_crop, {spider: {tau: 1}}]", f"train.objective={objective}")

@@ -1,11 +1,21 @@
 """What training minimises: each maps model and batch to named terms."""
 
 from holdfast.objectives.adversarial import Adversarial
+from holdfast.objectives.center import Center
+from holdfast.objectives.cure import CURE
+from holdfast.objectives.discriminative import Discriminative, TermWeights
+from holdfast.objectives.foar import FOAR
 from holdfast.objectives.hinge import MulticlassHinge, TruncatedMargin
+from holdfast.objectives.input_gradient import InputGradient
+from holdfast.objectives.jacobian import Jacobian
 from holdfast.objectives.jensen_shannon import JensenShannon
+from holdfast.objectives.large_margin import Annealing, LargeMargin
+from holdfast.objectives.llr import LLR
 from holdfast.objectives.noisy import CleanAndNoisy, Noisy, Stability
+from holdfast.objectives.passes import Passes
 from holdfast.objectives.radius import MCR, MSCR, Zhen
 from holdfast.objectives.smoothed import SmoothedCrossEntropy
+from holdfast.objectives.soar import SOAR
 from holdfast.objectives.standard import Standard
 from holdfast.types import Objective
 
@@ -14,7 +24,16 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "noisy": Noisy,
     "clean_and_noisy": CleanAndNoisy,
     "stability": Stability,
+    "discriminative": Discriminative,
+    "center": Center,
+    "large_margin": LargeMargin,
     "adversarial": Adversarial,
+    "soar": SOAR,
+    "foar": FOAR,
+    "cure": CURE,
+    "llr": LLR,
+    "input_gradient": InputGradient,
+    "jacobian": Jacobian,
     "jensen_shannon": JensenShannon,
     "mscr": MSCR,
     "mcr": MCR,
@@ -25,17 +44,29 @@ OBJECTIVES: dict[str, type[Objective]] = {
 }
 
 __all__ = [
+    "CURE",
+    "FOAR",
+    "LLR",
     "MCR",
     "MSCR",
     "OBJECTIVES",
+    "SOAR",
     "Adversarial",
+    "Annealing",
+    "Center",
     "CleanAndNoisy",
+    "Discriminative",
+    "InputGradient",
+    "Jacobian",
     "JensenShannon",
+    "LargeMargin",
     "MulticlassHinge",
     "Noisy",
+    "Passes",
     "SmoothedCrossEntropy",
     "Stability",
     "Standard",
+    "TermWeights",
     "TruncatedMargin",
     "Zhen",
 ]

@@ -4,7 +4,7 @@ r"""Training with noise: on noisy images alone, on both, or with features held t
 penultimate features.
 
 Reference:
-    The baselines of the seed on discriminative features under noise; stability training after Zheng et al., Improving
+    The baselines of Nguyen et al. (see `discriminative`); stability training after Zheng et al., Improving
     the Robustness of Deep Neural Networks via Stability Training, CVPR 2016, arXiv:1604.04326.
 """
 

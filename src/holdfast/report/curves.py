@@ -43,10 +43,11 @@ class Curve:
     bounds: tuple[bool, ...] = ()
     form: Literal["line", "steps", "until", "points"] = "line"
 
-    @property
-    def notes(self) -> tuple[str, ...]:
+    def notes(self, *, share: bool) -> tuple[str, ...]:
         """The intervals in words, for the labels that appear under the pointer."""
         ends = zip(self.low, self.high, self.bounds or (False,) * len(self.low), strict=True)
+        if not share:
+            return tuple(f"[{low:.4g}, {high:.4g}]" for low, high, _ in ends)
         return tuple(interval(low, high) + (" at most, unfinished" if bound else "") for low, high, bound in ends)
 
 
@@ -96,6 +97,7 @@ class Chart:
         whole: whether shares are drawn from 0 to 100 %.
         bands: areas behind the lines.
         mark: a point to compare with.
+        ticks: names of the positions 0, 1, 2, ..., where they are no numbers.
     """
 
     title: str
@@ -105,6 +107,7 @@ class Chart:
     whole: bool = True
     bands: tuple[Band, ...] = ()
     mark: Mark | None = None
+    ticks: tuple[str, ...] = ()
 
 
 def budget_charts(runs: Sequence[RunData]) -> tuple[Chart, ...]:

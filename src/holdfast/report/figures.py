@@ -16,6 +16,8 @@ SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x")
 # Names come in as values, never as part of the template, so that they cannot hold placeholders of their own.
 HOVER = "%{{fullData.name}}<br>%{{{}}} at %{{x}}<extra></extra>"
 FEW = 30  # points of a line that are marked
+SCALE = [[0.0, "rgb(224,130,20)"], [0.5, "rgb(228,224,210)"], [1.0, "rgb(43,123,185)"]]
+"""Colours from worse to better that stand on light and dark pages."""
 SHAPES = {"steps": "hv", "until": "vh"}  # of lines that are not straight
 
 
@@ -149,8 +151,8 @@ def _trace(curve: Curve, name: str, colour: int, dash: int, share: bool) -> dict
         "hovertemplate": HOVER.format("y:.1%" if share else "y:.4g"),
     }
     if curve.low:
-        trace["text"] = curve.notes
-        trace["hovertemplate"] = HOVER.format("y:.1%").replace(" at", " %{text} at")
+        trace["text"] = curve.notes(share=share)
+        trace["hovertemplate"] = trace["hovertemplate"].replace(" at", " %{text} at")
     if curve.low and curve.form not in SHAPES:
         trace["error_y"] = {
             "type": "data",
@@ -225,10 +227,18 @@ def _layout(chart: Chart) -> dict[str, Any]:
         "dragmode": False,
         "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": "var(--quiet)", "activecolor": "var(--ink)"},
         "xaxis": axis
-        | {"title": {"text": plain(chart.x_title), "font": {"size": 13}, "standoff": 8}, "rangemode": "tozero"},
+        | {"title": {"text": plain(chart.x_title), "font": {"size": 13}, "standoff": 8}, "rangemode": "tozero"}
+        | (_named(chart.ticks) if chart.ticks else {}),
         "yaxis": axis | {"rangemode": "tozero"} | (share if chart.share else {}),
         **(_marked(chart.mark) if chart.mark else {}),
     }
+
+
+def _named(ticks: Sequence[str]) -> dict[str, Any]:
+    return {
+        "tickvals": [*range(len(ticks))], "ticktext": [plain(tick) for tick in ticks], "zeroline": False,
+        "range": [-0.4, len(ticks) - 0.6],
+    }  # fmt: skip
 
 
 def _marked(mark: Mark) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from holdfast.analysis.measures import Measured, read_measured
 from holdfast.analysis.store import Answer, read_answers
 from holdfast.errors import LedgerError
 from holdfast.report.checks import Check, checks_of
@@ -37,6 +38,7 @@ class RunData:
         answers: of analyses, as stored; empty when nobody asked.
         graded: rows of corruptions by kind and severity.
         graded_galleries: their images.
+        measures: what analyses found of single examples; empty when nobody asked.
     """
 
     label: str
@@ -49,6 +51,7 @@ class RunData:
     answers: tuple[Answer, ...] = ()
     graded: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SCHEMA))
     graded_galleries: tuple[Gallery, ...] = ()
+    measures: tuple[Measured, ...] = ()
 
     @cached_property
     def weights(self) -> tuple[str, ...]:
@@ -102,6 +105,7 @@ def read_run(path: Path) -> RunData:
     if others.is_empty():
         others = rows  # nothing else to show
     galleries, names = read_galleries(path / "gallery"), set(graded["check"])
+    answers = tuple(read_answers(path))
     # JSON may hold lone surrogates, which tables and UTF-8 cannot.
     name = facts["name"].encode("utf-8", "replace").decode()
     return _labelled(
@@ -113,9 +117,10 @@ def read_run(path: Path) -> RunData:
             epochs=_epochs(path / "metrics.jsonl"),
             galleries=tuple(shown for shown in galleries if shown.check not in names),
             verdicts=tuple(read_verdicts(path)),
-            answers=tuple(read_answers(path)),
+            answers=answers,
             graded=graded,
             graded_galleries=tuple(shown for shown in galleries if shown.check in names),
+            measures=tuple(read_measured(path, answers)),
         ),
         name,
     )
@@ -128,6 +133,14 @@ def read_runs(paths: Sequence[Path]) -> tuple[RunData, ...]:
     runs = [read_run(path) for path in paths]
     labels = _unique(_shortened([run.label for run in runs]))
     return tuple(_labelled(run, label) for run, label in zip(runs, labels, strict=True))
+
+
+def measured(runs: Sequence[RunData], kind: str) -> Iterator[tuple[int, str, Measured]]:
+    """What one kind of analysis measured, with the place of its run and a name for the network."""
+    for place, run in enumerate(runs):
+        for one in run.measures:
+            if one.question.kind == kind:
+                yield place, f"{run.label} ({one.question.weights})", one
 
 
 def _labelled(run: RunData, label: str) -> RunData:

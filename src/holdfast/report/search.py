@@ -2,45 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
-import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from markupsafe import Markup
 
-from holdfast.report.curves import Chart, Curve
-from holdfast.report.figures import Figure, Key, figure, plain
-from holdfast.report.numbers import count, decimal, percent, short
+from holdfast.report.numbers import count, decimal, percent
 from holdfast.report.page import digest_of, environment, plotly_script, template_file
+from holdfast.report.search_figures import STATES, ordered, parameter_text, search_figures, value_text
 from holdfast.report.tables import Cell, Table
 from holdfast.results import write_atomically
 from holdfast.search.findings import Findings, TrialRecord
-from holdfast.search.plots import (
-    BAND,
-    Axis,
-    Points,
-    Savings,
-    Sensitivity,
-    axis,
-    history,
-    savings,
-    sensitivity,
-    slice_,
-    surface,
-)
-from holdfast.search.schema import Goal
-
-QUIET = "var(--quiet)"
-PAIRS = 3
-"""Ranges whose pairs have a contour plot: the most important ones."""
-SCALE = [[0.0, "rgb(224,130,20)"], [0.5, "rgb(228,224,210)"], [1.0, "rgb(43,123,185)"]]
-"""Colours from worse to better that stand on light and dark pages."""
-WORD = 18
-"""Letters of a choice on an axis."""
-STATES = {"complete": "complete", "pruned": "given up", "failed": "failed", "lost": "worker lost, run again"}
+from holdfast.search.plots import BAND, Savings, savings
 
 
 def write_search(found: Findings, out: Path, recipes: Sequence[str]) -> Path:
@@ -61,15 +34,7 @@ def write_search(found: Findings, out: Path, recipes: Sequence[str]) -> Path:
 
 def render(found: Findings, recipes: Sequence[str]) -> str:
     """The whole page as text."""
-    groups = {
-        "front": _front(found),
-        "history": [_history(found, goal) for goal in range(len(found.goals))],
-        "epochs": _intermediate(found),
-        "importance": [_importance(found, goal) for goal in range(len(found.goals)) if found.importance[goal]],
-        "slices": [_slice(found, path, goal) for goal in range(len(found.goals)) for path in _ordered(found)],
-        "contours": _contours(found),
-        "sensitivity": _sensitivities(found),
-    }
+    groups = search_figures(found)
     figures = [one for group in groups.values() for one in group]
     scripts = [plotly_script(), template_file("report.js")]
     return (
@@ -96,7 +61,7 @@ def render(found: Findings, recipes: Sequence[str]) -> str:
 
 
 def savings_table(saved: Savings) -> Table:
-    """The seed's table 7."""
+    """The paper's table 7."""
     rows = [
         ("Training as it was, pruned", [Cell(_duration(saved.pruned))]),
         ("Predicted training without pruning", [Cell(_duration(saved.full))]),
@@ -115,8 +80,8 @@ def best_table(found: Findings) -> Table:
         (
             f"Trial {trial.number:04d}",
             [
-                *(Cell(_value(value, goal)) for value, goal in zip(trial.values, found.goals, strict=True)),
-                *(Cell(_parameter(found.value(trial, path))) for path in found.ranges),
+                *(Cell(value_text(value, goal)) for value, goal in zip(trial.values, found.goals, strict=True)),
+                *(Cell(parameter_text(found.value(trial, path))) for path in found.ranges),
             ],
         )
         for trial in found.best
@@ -130,7 +95,7 @@ def importance_table(found: Findings) -> Table:
     """Share of each range for each goal."""
     rows = [
         (found.labels[path], [Cell(percent(shares[path]) if path in shares else "") for shares in found.importance])
-        for path in _ordered(found)
+        for path in ordered(found)
     ]
     return Table("Share of each range.", "Range", [goal.label for goal in found.goals], rows)
 
@@ -148,9 +113,9 @@ def trial_panels(found: Findings) -> list[tuple[str, Table]]:
 def _trials(found: Findings, trials: Sequence[TrialRecord]) -> Table:
     rows = []
     for trial in trials:
-        values = [Cell(_value(*pair)) for pair in zip(trial.values, found.goals, strict=False)]
+        values = [Cell(value_text(*pair)) for pair in zip(trial.values, found.goals, strict=False)]
         values = values or [Cell("") for _ in found.goals]
-        drawn = [Cell(_parameter(found.value(trial, path)) if path in trial.drawn else "") for path in found.ranges]
+        drawn = [Cell(parameter_text(found.value(trial, path)) if path in trial.drawn else "") for path in found.ranges]
         state = Cell(STATES.get(trial.state, trial.state), note=trial.error or "", words=True)
         spent = [Cell(f"{trial.epochs} of {trial.planned}"), Cell(decimal(trial.seconds))]
         rows.append((f"{trial.number:04d}", [*values, *drawn, *spent, state]))
@@ -163,224 +128,6 @@ def _lead(found: Findings) -> str:
     ends = ", ".join(f"{count(found.count(s))} {STATES.get(s, s)}" for s in states if found.count(s))
     aims = "; ".join(f"{'largest' if goal.maximize else 'smallest'} {goal.label}" for goal in found.goals)
     return f"Looked for: {aims}. {count(len(found.trials))} trials: {ends}."
-
-
-def _ordered(found: Findings) -> list[str]:
-    """Ranges, the most important for the first goal first."""
-    return [*found.importance[0], *(path for path in found.ranges if path not in found.importance[0])]
-
-
-def _history(found: Findings, goal: int) -> Figure:
-    points, best = history(found, goal)
-    aim = found.goals[goal]
-    curves = (
-        Curve(0, "best so far", best.x, best.y, form="steps"),
-        Curve(0, "complete trial", points.x, points.y, form="points"),
-    )
-    drawn = _drawn(Chart(aim.label, "trial", curves, aim.share, whole=False), f"history-{goal}")
-    return _hover(drawn, [None, points.numbers])
-
-
-def _intermediate(found: Findings) -> list[Figure]:
-    """Scores by epoch, as far as the pruner saw them; trials that it gave up are grey."""
-    trials = [trial for trial in found.trials if trial.steps]
-    if not trials:
-        return []
-    order = sorted(trials, key=lambda trial: trial.state == "complete")  # grey ones behind
-    curves = tuple(Curve(0, str(trial.number), *_columns(trial.steps), form="line") for trial in order)
-    share = Goal(score=found.judged).share
-    drawn = figure(
-        Chart(f"Validation {found.judged.replace('_', ' ')}", "epoch", curves, share, whole=False), [""], "epochs-0"
-    )
-    for trace, trial in zip(drawn.spec["data"], order, strict=True):
-        best, kept = trial in found.best, trial.state == "complete"
-        ink = "var(--series-1)" if best else "var(--series-0)" if kept else QUIET
-        trace["line"] = {"color": ink, "width": 3 if best else 1.5, "dash": "solid"}
-        trace["marker"] = {"color": ink, "size": 5 if len(trial.steps) == 1 else 3}
-        trace["mode"], trace["opacity"] = "lines+markers", 1 if best else 0.75 if kept else 0.45
-        trace["name"] = f"trial {trial.number}, {STATES.get(trial.state, trial.state)}"
-    keys = (Key("best", 1, 0), Key("complete", 0, 0), Key("given up", None, 0))
-    return [replace(_relaxed(drawn), keys=keys)]
-
-
-def _importance(found: Findings, goal: int) -> Figure:
-    shares = found.importance[goal]
-    empty = Chart(f"Importance for {found.goals[goal].label}", "share", (), False)
-    drawn = figure(empty, [""], f"importance-{goal}")
-    names = [plain(found.labels[path]) for path in shares]
-    bars = {
-        "type": "bar", "orientation": "h", "x": list(shares.values()), "y": names,
-        "marker": {"color": "var(--series-0)"}, "hovertemplate": "%{y}: %{x:.1%}<extra></extra>",
-    }  # fmt: skip
-    layout = drawn.spec["layout"]
-    layout["yaxis"] |= {"type": "category", "autorange": "reversed"}
-    layout["yaxis"].pop("rangemode")
-    layout["xaxis"] |= {"range": [0, 1], "tickformat": ".0%"}
-    layout["height"] = 120 + 34 * len(names)
-    return replace(drawn, spec={"data": [bars], "layout": layout})
-
-
-def _slice(found: Findings, path: str, goal: int) -> Figure:
-    aim, along = found.goals[goal], axis(found, path)
-    points = slice_(found, path, goal)
-    best = [number in [trial.number for trial in found.best] for number in points.numbers]
-    curves = [_some(points, best, "complete trial", keep=False), _some(points, best, "best", keep=True)]
-    shown = [(curve, numbers) for curve, numbers in curves if curve.x]
-    chart = Chart(f"{aim.label} over {along.title}", along.title, tuple(c for c, _ in shown), aim.share, whole=False)
-    drawn = _hover(_drawn(chart, f"slice-{goal}-{list(found.ranges).index(path)}"), [n for _, n in shown])
-    _along(drawn.spec["layout"]["xaxis"], along)
-    return drawn
-
-
-def _some(points: Points, which: Sequence[bool], kind: str, *, keep: bool) -> tuple[Curve, tuple[int, ...]]:
-    places = [place for place, there in enumerate(which) if there == keep]
-    x, y = (tuple(column[place] for place in places) for column in (points.x, points.y))
-    return Curve(0, kind, x, y, form="points"), tuple(points.numbers[place] for place in places)
-
-
-def _contours(found: Findings) -> list[Figure]:
-    """Each goal over the pairs of the most important ranges."""
-    drawn = []
-    numbers = [path for path in _ordered(found) if not axis(found, path).ticks]  # there is nothing between two choices
-    for goal, (across, up) in itertools.product(range(len(found.goals)), itertools.combinations(numbers[:PAIRS], 2)):
-        made = _contour(found, across, up, goal)
-        drawn += [] if made is None else [made]
-    return drawn
-
-
-def _contour(found: Findings, across: str, up: str, goal: int) -> Figure | None:
-    seen, aim = surface(found, across, up, goal), found.goals[goal]
-    if seen is None:
-        return None
-    along, upwards = axis(found, across), axis(found, up)
-    places = [list(found.ranges).index(path) for path in (across, up)]
-    chart = Chart(f"{aim.label} over {along.title} and {upwards.title}", along.title, (), aim.share, whole=False)
-    drawn = figure(chart, [""], f"contour-{goal}-{places[0]}-{places[1]}")
-    shading = {
-        "type": "contour", "x": seen.x, "y": seen.y, "z": seen.z, "colorscale": SCALE, "reversescale": not aim.maximize,
-        "connectgaps": False, "line": {"width": 0.5, "color": QUIET}, "hoverinfo": "skip",
-        "colorbar": {"thickness": 12, "outlinewidth": 0, "tickfont": {"color": QUIET}, **_format(aim)},
-    }  # fmt: skip
-    dots = {
-        "type": "scatter", "mode": "markers", "x": seen.points.x, "y": seen.points.y, "customdata": seen.points.numbers,
-        "text": [_value(value, aim) for value in seen.values], "marker": {"color": "var(--ink)", "size": 6},
-        "hovertemplate": "trial %{customdata}: %{text}<extra></extra>",
-    }  # fmt: skip
-    layout = drawn.spec["layout"]
-    title = {"text": plain(upwards.title), "font": {"size": 13}, "standoff": 8}
-    layout["yaxis"] = {key: value for key, value in layout["yaxis"].items() if key != "tickformat"} | {"title": title}
-    for name, one in (("xaxis", along), ("yaxis", upwards)):
-        _along(layout[name], one)
-        layout[name]["automargin"] = False  # beside a scale of colours it would not come to rest
-    layout["margin"]["l"] = 64
-    return replace(drawn, spec={"data": [shading, dots], "layout": layout})
-
-
-def _sensitivities(found: Findings) -> list[Figure]:
-    seen = [sensitivity(found, path) for path in _ordered(found)] if found.best else []
-    return [drawn for number, one in enumerate(seen) for drawn in _sensitivity(found, one, number)]
-
-
-def _sensitivity(found: Findings, seen: Sensitivity, number: int) -> list[Figure]:
-    """Scores that are shares in one chart; others would need an axis of their own."""
-    shares = {name: points for name, points in seen.scores.items() if Goal(score=_word(name)).share}
-    if not shares or len(next(iter(shares.values())).x) < 2:
-        return []
-    curves = tuple(Curve(0, name.replace("_", " "), points.x, points.y, form="line") for name, points in shares.items())
-    held = ", ".join(
-        f"{found.labels[path]} ≈ {_parameter(found.ranges[path].decode(v))}" for path, v in seen.held.items()
-    )
-    along = axis(found, seen.path)
-    title = f"{along.title}{f' with {held}' if held else ''}"
-    drawn = _hover(
-        _drawn(Chart(title, along.title, curves, True, whole=False), f"sensitivity-{number}"),
-        [points.numbers for points in shares.values()],
-    )
-    _along(drawn.spec["layout"]["xaxis"], along)
-    return [drawn]
-
-
-def _word(name: str) -> str:
-    """The score that a label is about: 'accuracy of pgd (validation)' is about accuracy."""
-    return name.partition(" of ")[0]
-
-
-def _front(found: Findings) -> list[Figure]:
-    """Two goals against each other, for every pair."""
-    drawn = []
-    for first, second in itertools.combinations(range(len(found.goals)), 2):
-        across, up = found.goals[first], found.goals[second]
-        others = [trial for trial in found.complete if trial not in found.best]
-        front = sorted(found.best, key=lambda trial: trial.values[first])
-        groups = [("other trials", others, "points"), ("Pareto front", front, "line")]
-        curves = [
-            (Curve(0, kind, *_columns([(t.values[first], t.values[second]) for t in some]), form=form), some)  # type: ignore[arg-type]
-            for kind, some, form in groups
-            if some
-        ]
-        chart = Chart(
-            f"{up.label} against {across.label}", across.label, tuple(c for c, _ in curves), up.share, whole=False
-        )
-        made = _hover(_drawn(chart, f"front-{first}-{second}"), [tuple(t.number for t in some) for _, some in curves])
-        made.spec["layout"]["xaxis"] |= _format(across)
-        drawn.append(made)
-    return drawn
-
-
-def _drawn(chart: Chart, identifier: str) -> Figure:
-    return _relaxed(figure(chart, [""], identifier))
-
-
-def _relaxed(drawn: Figure) -> Figure:
-    """Axes that fit the values: what matters in a search are differences, not the distance from zero."""
-    for name in ("xaxis", "yaxis"):
-        drawn.spec["layout"][name].pop("rangemode", None)
-    return drawn
-
-
-def _along(layout: dict[str, Any], along: Axis) -> None:
-    """Draw an axis as its range wants it."""
-    layout.pop("rangemode", None)
-    if along.log:
-        layout["type"] = "log"
-    if along.ticks:
-        words = [plain(tick if len(tick) <= WORD else f"{tick[: WORD - 1]}…") for tick in along.ticks]
-        layout |= {"tickvals": list(range(len(words))), "ticktext": words}
-        layout["range"] = [-0.5, len(along.ticks) - 0.5]
-
-
-def _hover(drawn: Figure, numbers: Sequence[Sequence[int] | None]) -> Figure:
-    """Name the trial under the pointer."""
-    for trace, some in zip(drawn.spec["data"], numbers, strict=True):
-        if some is None:
-            trace["hoverinfo"] = "skip"
-            trace.pop("hovertemplate", None)
-        else:
-            trace["customdata"] = list(some)
-            trace["hovertemplate"] = "trial %{customdata}, " + trace["hovertemplate"]
-    return drawn
-
-
-def _format(goal: Goal) -> dict[str, Any]:
-    return {"tickformat": ".0%"} if goal.share else {}
-
-
-def _columns(pairs: Sequence[tuple[float, float]]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    return tuple(float(x) for x, _ in pairs), tuple(float(y) for _, y in pairs)
-
-
-def _value(value: float, goal: Goal) -> str:
-    return percent(value) if goal.share else short(float(value))
-
-
-def _parameter(value: Any) -> str:
-    return (
-        value
-        if isinstance(value, str)
-        else short(value)
-        if isinstance(value, float)
-        else json.dumps(value, default=str)
-    )
 
 
 def _duration(seconds: float) -> str:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Protocol, Self
 
+from holdfast.report.class_geometry import ClassGeometry
 from holdfast.report.corruptions import Corruptions
+from holdfast.report.curvature import Curvatures
+from holdfast.report.features import Features
 from holdfast.report.figures import Figure
 from holdfast.report.geometry import Geometry
 from holdfast.report.maps import Maps
 from holdfast.report.runs import RunData
+from holdfast.report.surface import Surfaces
 
 
 class Section(Protocol):
@@ -34,7 +38,7 @@ class Section(Protocol):
         ...
 
 
-SECTIONS: tuple[type[Section], ...] = (Corruptions, Maps, Geometry)
+SECTIONS: tuple[type[Section], ...] = (Corruptions, Maps, Geometry, ClassGeometry, Curvatures, Features, Surfaces)
 """In the order of the page."""
 
 

@@ -21,7 +21,7 @@ BAND = 0.1
 
 @dataclass(frozen=True)
 class Savings:
-    r"""What pruning saved: the seed's table 7.
+    r"""What pruning saved: the paper's table 7.
 
     Args:
         pruned: seconds of training that the trials took.
@@ -166,7 +166,7 @@ def _at(one: Any, place: float) -> float:
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """Results over one range while the others are held: the seed's figure 5.
+    """Results over one range while the others are held: the paper's figure 5.
 
     Args:
         path: the range that varies.

@@ -1,7 +1,7 @@
 """The training loop: a generator of plain records that can stop at any step and go on to the same bits.
 
 Everything random in a step is a function of (seed, epoch, example) or (seed, step), and the learning rate is a function
-of the step, so the state to save is weights, optimizer and a few numbers.
+of the step, so the state to save is weights, optimizer, what an objective remembers and a few numbers.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from holdfast.rng import Streams, derive, permutation
 from holdfast.runs import Run, Splits, new_model
 from holdfast.training.checkpoint import load_state, save_state, save_weights
 from holdfast.training.selection import Judge
+from holdfast.types import Stateful
 
 SAVE_SECONDS = 60.0
 """State is saved at the end of each epoch, when stopped, and at least this often."""
@@ -111,6 +112,8 @@ class _Loop:
                 model.mark_forward_method(method)
         self.model = model
         self.objective: Any = train.objective
+        if isinstance(train.objective, Stateful):
+            self.objective = train.objective.started(self.raw, len(splits.classes), self.data.index)
         if isinstance(self.objective, nn.Module):
             self.objective.to(self.fabric.device)
         self.mean = _Mean(self.raw, train.ema) if train.ema is not None else None

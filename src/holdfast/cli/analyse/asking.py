@@ -28,12 +28,14 @@ from holdfast.cli.evaluate import (
     prepared,
 )
 from holdfast.cli.options import OUT, Json, Out, Root
-from holdfast.cli.screen import interrupt_on_kill, resumable
+from holdfast.cli.screen import Bar, interrupt_on_kill, resumable
 from holdfast.errors import RecipeError
 
 if TYPE_CHECKING:
+    import polars as pl
     from torch import Tensor, nn
 
+    from holdfast.analysis.measuring import Measure
     from holdfast.analysis.store import Answer
 
 Ask = Callable[..., "Answer"]
@@ -110,6 +112,28 @@ class Examples:
 
 def examples(ready: Ready, kind: str, settings: Mapping[str, Any], nothing: Mapping[str, Any]) -> Examples:
     """What a question is asked about; the answer so far is that of an earlier call, or `nothing`."""
+    asked, test = about(ready, kind, settings, nothing), ready.splits.test
+    x, y = test.batch(slice(None))
+    return Examples(asked.model, x.to(asked.where), y.to(asked.where.device), test.index, asked.question)
+
+
+@dataclass(frozen=True)
+class About:
+    """A network, without its images, and a question about it.
+
+    Args:
+        model: the network.
+        where: a tensor with its device and dtype.
+        question: what was asked, with what is known of the answer.
+    """
+
+    model: nn.Module
+    where: Tensor
+    question: Answer
+
+
+def about(ready: Ready, kind: str, settings: Mapping[str, Any], nothing: Mapping[str, Any]) -> About:
+    """The network on its device, with the answer of an earlier call or `nothing`."""
     from typing import cast
 
     from torch import nn
@@ -118,13 +142,37 @@ def examples(ready: Ready, kind: str, settings: Mapping[str, Any], nothing: Mapp
     from holdfast.cli.work import to_device
     from holdfast.evaluation.subject import place
 
-    subject, test = ready.subjects[0], ready.splits.test
+    subject, splits = ready.subjects[0], ready.splits
     to_device(subject.model)
-    where, (x, y) = place(subject.model), test.batch(slice(None))
-    facts = {"seed": ready.seed, "examples": len(x), "fingerprint": ready.splits.fingerprint}
+    facts = {"seed": ready.seed, "examples": len(splits.test), "fingerprint": splits.fingerprint}
     question = Answer(kind, subject.weights, subject.hash[:12], {**settings, **facts}, nothing)
     found = find_answer(ready.run.path, question) or question
-    return Examples(cast(nn.Module, subject.model), x.to(where), y.to(where.device), test.index, found)
+    return About(cast(nn.Module, subject.model), place(subject.model), found)
+
+
+def measured(ready: Ready, quiet: bool, asked: About, ask: Measure) -> pl.DataFrame:
+    """Ask about every example in evaluation mode, block by block; what was asked before is read."""
+    from holdfast.analysis.measures import Measures
+    from holdfast.analysis.measuring import measure
+    from holdfast.analysis.store import write_answer
+    from holdfast.modes import evaluating
+
+    into, run = Measures(ready.run.path, asked.question), ready.subjects[0].run
+    write_answer(ready.run.path, asked.question)  # so that a report can tell what an interrupted call measured
+    with Bar(quiet=quiet).stage(f"{asked.question.kind} {run}") as show, evaluating(asked.model):
+        for done in measure(
+            into, ready.splits.test, ask, run=run, where=asked.where, block=asked.question.settings["block"],
+            batch_size=ready.how.batch_size,
+        ):  # fmt: skip
+            show(done, len(ready.splits.test), "")
+    return into.read()
+
+
+def block(ready: Ready) -> int:
+    """Examples in a block of measures."""
+    from holdfast.analysis.measuring import BLOCK
+
+    return min(ready.how.block, BLOCK)
 
 
 def numbers(option: str, text: str) -> tuple[float, ...]:

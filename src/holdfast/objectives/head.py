@@ -1,0 +1,68 @@
+"""The linear layer at the end of a network, for objectives and analyses that look at the features before it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from holdfast.errors import ModelError
+
+
+@dataclass(frozen=True)
+class LinearHead:
+    r"""The two ends of a classifier :math:`z = W q(x) + b`.
+
+    Args:
+        features: images to :math:`q`, (N, F).
+        layer: :math:`q` to logits, (N, K).
+        weight: :math:`W`, (K, F).
+        bias: :math:`b`, (K,); None counts as zero.
+    """
+
+    features: Callable[[Tensor], Tensor]
+    layer: Callable[[Tensor], Tensor]
+    weight: Tensor
+    bias: Tensor | None
+
+    def logits(self, features: Tensor) -> Tensor:
+        """Logits, (N, K). Fabric returns features in float32, whatever the precision of the layer."""
+        return self.layer(features.to(self.weight.dtype))
+
+
+def linear_head(model: object, who: str) -> LinearHead:
+    """The features and the last linear layer of a model, or one line on what is missing.
+
+    Args:
+        model: a network with `features(x)` and `head`.
+        who: asks, for the message.
+
+    Raises:
+        ModelError: when the model has no features, or when its head has no weight matrix with a bias or none.
+    """
+    features, layer = getattr(model, "features", None), getattr(model, "head", None)
+    if features is None or layer is None:
+        raise ModelError(f"{who} needs a model with features(x) and head, got {type(model).__name__}")
+    weight, bias = getattr(layer, "weight", None), getattr(layer, "bias", None)
+    if not isinstance(weight, Tensor) or weight.dim() != 2 or not _fits(bias, weight):
+        raise ModelError(f"{who} needs a linear head with a weight (K, F) and a bias (K,) or none, got {_said(layer)}")
+    return LinearHead(features, layer, weight, bias)
+
+
+@torch.no_grad()
+def check_linear(head: LinearHead, who: str) -> None:
+    """Refuse a layer that has a weight matrix and does something else with it, such as to normalise its rows."""
+    found, expected = head.layer(head.weight), F.linear(head.weight, head.weight, head.bias)
+    if found.shape != expected.shape or not torch.allclose(found, expected, rtol=1e-3, atol=1e-3):
+        raise ModelError(f"{who} needs a head that is linear in the features, got {_said(head.layer)}")
+
+
+def _fits(bias: object, weight: Tensor) -> bool:
+    return bias is None or (isinstance(bias, Tensor) and bias.shape == weight.shape[:1])
+
+
+def _said(layer: object) -> str:
+    return type(layer).__name__

@@ -1,0 +1,136 @@
+"""`holdfast analyse features` and `holdfast analyse surface` as a user calls them."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from holdfast.analysis.store import read_answers, write_answer
+from holdfast.analysis.surface import gradient_plane, loss_surface
+from holdfast.data import Digits
+from holdfast.rng import Streams
+from holdfast.runs import load_model
+from tests.end_to_end.command import good, refused, said
+from tests.end_to_end.test_certify import SMALL
+from tests.report.reading import read
+
+RUN = "runs/two/a/seed-0"
+OTHER = "runs/two/b/seed-0"
+FEATURES = [RUN, "--images", "30", "--points", "20", "--resamples", "5", "--maps", "pca", "--batch-size", "7"]
+SURFACE = ["--steps", "2", "--show", "14,2"]
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    monkeypatch.setattr("holdfast.report.page.plotly_script", lambda: "")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    path = tmp_path_factory.mktemp("two")
+    variants = "variants: {a: {}, b: {train: {epochs: 1}}}\n"
+    (path / "tiny.yaml").write_text(SMALL.replace("name: tiny", "name: two") + variants)
+    good("run", "tiny.yaml", "--set", "checks=[clean]", cwd=path)
+    return path
+
+
+def stored(place, kind):
+    return [one for one in read_answers(place / RUN) if one.kind == kind]
+
+
+def test_layers_are_measured_kept_resumed_and_shown(place):
+    found = said("analyse", "features", *FEATURES, cwd=place)
+    result = found["result"]
+    assert result["names"] == ["stage 1", "penultimate"]
+    assert [layer["size"] for layer in result["layers"]] == [64, 8]
+    assert len(result["example"]) == len(set(result["example"])) == 20
+    assert [len(axis) for axis in result["layers"][0]["maps"]["pca"]["noisy"]] == [20, 20]
+    test = Digits()().test
+    assert test.y[result["example"]].tolist() == result["label"]
+    (answer,) = stored(place, "features")
+    cut = {**answer.result, "layers": answer.result["layers"][:1]}
+    write_answer(place / RUN, dataclasses.replace(answer, result=cut))
+    assert said("analyse", "features", *FEATURES, cwd=place) == found
+    answer.file(place / RUN).unlink()
+    other = said("analyse", "features", *FEATURES[:-1], "30", cwd=place)["result"]["layers"][1]["noisy"]
+    for name, number in result["layers"][1]["noisy"].items():
+        assert other[name] == pytest.approx(number, rel=1e-4)
+    shown = good("analyse", "features", *FEATURES, cwd=place)
+    assert f"{result['layers'][1]['noisy']['silhouette']['value']:.3f} ±" in shown
+    page = read(place / found["report"])
+    assert list(page.table("Silhouette, gaussian_noise sigma=0.06"))[-2:] == ["stage 1", "penultimate"]
+
+
+def test_what_is_known_is_not_computed_again(place, monkeypatch):
+    first = said("analyse", "features", *FEATURES, "--noise", "uniform_noise: 0.1", cwd=place)
+    monkeypatch.setattr("holdfast.analysis.features.feature_layers", None)
+    assert said("analyse", "features", *FEATURES, "--noise", "uniform_noise: 0.1", cwd=place) == first
+    assert first["settings"]["noise"] == "uniform_noise eps=0.1"
+
+
+def test_a_surface_is_that_of_the_function_and_images_add_up(place):
+    found = said("analyse", "surface", RUN, *SURFACE, cwd=place)
+    assert [one["example"] for one in found["result"]["surfaces"]] == [2, 14]
+    model, test = load_model(place / RUN).model.eval(), Digits()().test
+    x, y = test.batch([14])
+    plane = gradient_plane(model, x, y, rng=Streams(0, "surface", [14]))
+    wanted = loss_surface(model, x, y, plane, steps=2)
+    kept = found["result"]["surfaces"][1]
+    torch.testing.assert_close(torch.tensor(kept["loss"]).double(), wanted.loss[0], rtol=1e-3, atol=1e-6)
+    assert kept["prediction"] == wanted.prediction[0].tolist()
+    assert kept["numbers"]["here"] == kept["loss"][2][2]
+    more = said("analyse", "surface", RUN, "--steps", "2", "--batch-size", "3", cwd=place)  # the first four
+    examples = [one["example"] for one in more["result"]["surfaces"]]
+    assert {2, 14} < set(examples)
+    assert kept in more["result"]["surfaces"]
+    shown = good("analyse", "surface", RUN, *SURFACE, cwd=place)
+    assert "gradient and random, within 1" in shown
+    page = read(place / found["report"])
+    assert sum(name.startswith("surface-") for name in page.specs) == len(examples)
+
+
+def test_attacks_on_this_network_and_on_another_make_planes(place):
+    asked = [RUN, "--steps", "2", "--show", "2", "--norm", "l2", "--eps", "0.5"]
+    one = said("analyse", "surface", *asked, "--along", "pgd,random", cwd=place)
+    assert one["settings"]["radius"] == 0.625  # 1.25 times the budget
+    ((a, b),) = one["result"]["surfaces"][0]["marks"]
+    assert 0 < a <= 0.5
+    assert abs(b) < 1e-6
+    two = said("analyse", "surface", *asked, "--along", f"pgd,pgd@{OTHER}", cwd=place)
+    marks = two["result"]["surfaces"][0]["marks"]
+    assert marks[0] == [a, pytest.approx(0, abs=1e-6)]
+    assert (marks[1][0] ** 2 + marks[1][1] ** 2) ** 0.5 <= 0.5 + 1e-3
+    assert set(two["settings"]["others"]) == {f"pgd@{OTHER}"}
+    linf = said("analyse", "surface", RUN, "--steps", "1", "--show", "2", "--along", "fgsm,pgd", cwd=place)
+    assert linf["settings"]["radius"] == pytest.approx(1.25 * 8 / 255 * 8, rel=5e-3)  # eps times the root of 64
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (
+            ["features", RUN, "--maps", "tsnee"],
+            "--maps: unknown name 'tsnee'; known: pca, tsne, umap. Did you mean 'tsne'?",
+        ),
+        (["features", RUN, "--noise", "gausian_noise: 0.1"], "--noise"),
+        (["features", RUN, "--noise", "{"], "--noise: expected a corruption such as 'gaussian_noise: 0.06'; got '{'"),
+        (["features", RUN, "--noise", "gaussian_noise: -1"], "--noise"),
+        (["surface", RUN, "--along", "gradient"], "--along: expected gradient,random, or an attack and random"),
+        (["surface", RUN, "--along", "gradient,pgd"], "--along: expected gradient,random, or an attack and random"),
+        (["surface", RUN, "--along", "pgdd,random"], "--along: unknown name 'pgdd'"),
+        (["surface", RUN, "--along", "pgd,random", "--norm", "l0"], "--norm: unknown name 'l0'; known: l1, l2, linf"),
+        (["surface", RUN, "--along", "pgd,random", "--eps", "x"], "--along pgd"),
+        (["surface", RUN, "--along", "pgd,pgd@nowhere"], "nowhere"),
+        (
+            ["surface", RUN, "--show", "500"],
+            "--show: expected examples of the test images, such as 2, 11, 14, 37; got '500'",
+        ),
+        (["surface", RUN, "--radius", "0"], "--radius: expected a positive number, got 0"),
+        (
+            ["features", "--model", "python:tests.end_to_end.foreign:network", "--data", "digits"],
+            "expected one that shows its features",
+        ),
+    ],
+)
+def test_bad_questions_are_one_line(place, argv, says):
+    assert says in refused("analyse", *argv, cwd=place)
