@@ -1,0 +1,30 @@
+"""What a training step costs, counted in passes over the batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Passes:
+    """Passes of one step through the network; a standard step is one forward and one backward.
+
+    Every call of the network counts as a forward pass and every call of the differentiator as a backward pass,
+    whatever it goes through: a backward pass through a gradient does more work than one through a loss, and one that
+    only wants the gradient of the input does less.
+
+    Args:
+        forward: calls of the network on a batch of the full size.
+        backward: gradients, that of the weights at the end included.
+    """
+
+    forward: int
+    backward: int
+
+    @property
+    def steps(self) -> float:
+        """The cost in standard steps, where a backward pass is taken for twice a forward pass."""
+        return (self.forward + 2 * self.backward) / 3
+
+    def __add__(self, other: Passes) -> Passes:
+        return Passes(self.forward + other.forward, self.backward + other.backward)
