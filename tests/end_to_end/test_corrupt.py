@@ -123,3 +123,18 @@ def test_a_grey_folder_read_in_colour_says_how_to_read_it(tmp_path):
         "evaluate", "runs/tiny/seed-0", "--data", "c/fog-1", cwd=tmp_path
     )
     good("evaluate", "runs/tiny/seed-0", "--data", "c/fog-1", "--grey", "--checks", "quick", cwd=tmp_path)
+
+
+def test_stored_corruptions_of_several_directories_are_told_apart(tmp_path):
+    good("corrupt", "digits", "--out", "c", "--format", "npy", cwd=tmp_path)
+    (tmp_path / "d").symlink_to(tmp_path / "c")
+    kinds = f"{{each: [{', '.join(STANDARD)}]}}"
+    stored = [f"{{stored: {{path: {path}, kind: {kinds}, severity: {level}}}}}" for path, level in (("c", 1), ("d", 5))]
+    (tmp_path / "tiny.yaml").write_text(SMALL + f"checks: [{', '.join(stored)}]\n")
+    told = good("run", "tiny.yaml", cwd=tmp_path)
+    assert "stored corruptions (c)" in told
+    assert "stored corruptions (d)" in told
+    run = next((tmp_path / "runs").rglob("run.json")).parent
+    found = said("mce", str(run), "--reference", str(run), cwd=tmp_path)["runs"]
+    assert [one["relative"] for one in found] == [1.0, 1.0]
+    assert found[0]["mce"] != found[1]["mce"]

@@ -9,6 +9,7 @@ import pytest
 from holdfast.analysis.corruption import STANDARD
 from holdfast.report import read_runs, write_report
 from holdfast.report.corruptions import error_maps, found_of, mean_tables, severity_charts, strips
+from holdfast.report.summary import verdict
 from holdfast.results import GRADED
 from tests.report.factory import FakeCheck, make_run
 from tests.report.reading import read
@@ -86,3 +87,11 @@ def test_corruptions_alone_are_shown_as_checks(tmp_path: Path) -> None:
     (run,) = read_runs([path])
     assert [check.name for check in run.main_checks] == ["common kind=fog severity=1"]
     write_report([path], tmp_path / "page.html")
+
+
+def test_the_card_tells_of_corruptions_where_nothing_else_was_checked(tmp_path: Path) -> None:
+    (run,) = read_runs([whole(tmp_path, "a")])
+    told = verdict(run)
+    assert "nothing is known" not in " ".join(told.details)
+    assert any(line.startswith("Mean error under common corruptions: ") for line in told.details)
+    assert "survive every check" not in told.lead

@@ -199,3 +199,21 @@ def test_a_range_that_does_not_fit_to_the_classes_is_refused_before_the_first_tr
     with pytest.raises(RecipeError, match=r"spider\.xi: expected at most"):
         search(of, tmp_path)
     assert not list(tmp_path.rglob("*.safetensors"))
+
+
+def test_values_that_do_not_go_together_fail_one_trial_and_the_search_goes_on(tmp_path):
+    law = "radius: {search: choice, values: [uniform, half_normal]}"
+    shape = "smoothing: {search: choice, values: [exponential, geometric]}"
+    fixed = ("train.optimizer.sgd.lr=0.1", "train.optimizer.sgd.momentum=0.9", "train.epochs=1")
+    of = plan(f"data.augment=[{{spider: {{tau: 1, {law}, {shape}}}}}]", "search.sampler=grid", *fixed)
+    ended = search(of, tmp_path)
+    assert sorted(one.state for one in ended) == ["complete", "complete", "complete", "failed"]
+    assert any("geometric needs lengths up to tau" in str(one.error) for one in ended)
+    assert search(of, tmp_path) == []
+
+
+def test_augmentations_of_an_objective_are_looked_at_before_the_first_trial_too(tmp_path):
+    views = "[augmix, {spider: {tau: 1, xi: {search: uniform, low: 0.5, high: 0.99}}}]"
+    of = plan(f"train.objective={{jensen_shannon: {{augment: {views}}}}}")
+    with pytest.raises(RecipeError, match=r"spider\.xi: expected at most"):
+        search(of, tmp_path)

@@ -107,3 +107,10 @@ def test_tiny_balls_are_as_exact_as_large_ones(eps):
     for z in (threat.extreme(grad, x), threat.project_exact(x + grad, x)):
         moved = torch.linalg.vector_norm(z - x, dim=1)[movable]
         torch.testing.assert_close(moved, torch.full_like(moved, eps), rtol=1e-3, atol=1e-15)
+
+
+def test_values_that_hardly_move_do_not_spoil_a_saturated_row():
+    x, direction = torch.full((1, 3), 0.5), torch.tensor([[1e-22, 0.0, 1.0]])
+    eta = rescale(x, direction, torch.tensor([5.0]))
+    assert eta.isfinite().all()
+    torch.testing.assert_close((x + eta * direction).clamp(0, 1), torch.tensor([[0.5, 0.5, 1.0]]))

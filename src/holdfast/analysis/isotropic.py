@@ -86,6 +86,8 @@ def thickness_of_optimal(
         points: middles of so many equal parts of the way are looked at.
     """
     check_band(alpha, beta)
+    if points < 1:
+        raise ValueError(f"points: expected at least 1, came {points}")
     t = (np.arange(points) + 0.5) / points
     gap = gap_of_optimal(
         t, law, dimensions=dimensions, distance=distance, smoothing=smoothing, classes=classes
@@ -118,6 +120,8 @@ def input_ellipsoid(weight: Tensor, x: Tensor, gamma: float) -> Ellipsoid:
         gamma: radius of the ball of changes.
     """
     _check_radius(gamma)
+    if x.shape != weight.shape[1:]:
+        raise ValueError(f"x: expected {weight.shape[1]} numbers for this matrix, came {tuple(x.shape)}")
     _, values, vectors = torch.linalg.svd(_full_rank(weight), full_matrices=False)
     return Ellipsoid(torch.linalg.vector_norm(x) * gamma / values, vectors)
 

@@ -30,15 +30,15 @@ def command(
     found = [one for run in runs for one in corrupted(run.graded) if one.weights == run.weights[0]]
     if not found:
         raise RecipeError("mce: expected runs with corruptions by kind and severity, such as `common`; found none")
-    base: dict[str, Any] = {}
+    base: dict[tuple[str, str], Any] = {}
     if reference == "alexnet":
-        base = dict.fromkeys(("common", "stored"), ALEXNET)
+        base = {(one.family, one.source): ALEXNET for one in found if one.family in ("common", "stored")}
     elif reference is not None:
         (other,) = read_runs([Path(reference)])
-        base = {one.family: one for one in corrupted(other.graded) if one.weights == other.weights[0]}
+        base = {(one.family, one.source): one for one in corrupted(other.graded) if one.weights == other.weights[0]}
     records: list[dict[str, Any]] = []
     for one in found:
-        divided: Corrupted | None = base.get(one.family)
+        divided: Corrupted | None = base.get((one.family, one.source))
         records.append({
             "run": one.run, "weights": one.weights, "family": one.family, "source": one.source or None,
             "images": one.examples,

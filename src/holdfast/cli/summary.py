@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from holdfast.cli.screen import interval, percent, say, table
 if TYPE_CHECKING:
     import polars as pl
 
+    from holdfast.analysis.corruption import Corrupted
     from holdfast.runs import Run
 
 
@@ -27,8 +29,8 @@ def summary(runs: Sequence[Run]) -> list[dict[str, Any]]:
         for run, frame in zip(runs, frames, strict=True)
     }
     columns = ["run", "weights", "check", "examples", "correct", "accuracy", "low", "high", "unsettled"]
-    columns += ["abstained", "radius", "method"]
-    none = {"check": pl.lit("worst case"), "method": pl.lit(None, pl.String)}
+    columns += ["abstained", "radius", "method", "params"]
+    none = {"check": pl.lit("worst case"), "method": pl.lit(None, pl.String), "params": pl.lit(None, pl.String)}
     none |= {"abstained": pl.lit(0, pl.UInt32), "radius": pl.lit(None, pl.Float64)}
     worst = worst_case(rows).with_columns(**none).select(columns)
     waiting: dict[tuple[str, str, str], dict[str, int]] = {}
@@ -40,12 +42,23 @@ def summary(runs: Sequence[Run]) -> list[dict[str, Any]]:
     records = pl.concat([accuracies(rows).select(columns), worst]).to_dicts()
     return [
         {
-            **_bounded(r),
+            **_bounded({name: value for name, value in r.items() if name != "params"}),
+            "graded": _graded(r["method"], r["params"]),
             "waiting": waiting.get((r["run"], r["weights"], r["check"]), {}),
             "left_out": left_out[r["run"]],
         }
         for r in records
     ]
+
+
+def _graded(method: str | None, params: str | None) -> dict[str, Any] | None:
+    """Kind, severity and source of a corruption that has them."""
+    from holdfast.results import GRADED
+
+    if method not in GRADED or params is None:
+        return None
+    said = json.loads(params)
+    return {"kind": said["kind"], "severity": int(said["severity"]), "source": str(said.get("path", ""))}
 
 
 def _bounded(record: dict[str, Any]) -> dict[str, Any]:
@@ -74,28 +87,25 @@ def show_summary(records: Sequence[dict[str, Any]]) -> None:
 
     Corruptions by kind and severity have one row for their mean error.
     """
-    from holdfast.results import GRADED
-
     groups: dict[str, list[str]] = {}
     for run in dict.fromkeys(record["run"] for record in records):
         groups.setdefault(run.rsplit("/seed-", 1)[0], []).append(run)
     cells = {(r["run"], r["weights"], r["check"]): r for r in records}
     labels = {run: min(r["weights"] for r in records if r["run"] == run) for run, _, _ in cells}
-    graded = {r["check"]: r["method"] for r in records if r["method"] in GRADED}
+    graded = {r["check"] for r in records if r["graded"]}
     checks = list(dict.fromkeys(check for _, _, check in cells if check != "worst case" and check not in graded))
     lines: list[tuple[str, str, str | None]] = [(check, check, None) for check in [*checks, "worst case"]]
     if any(weights == "last" != labels[run] for run, weights, _ in cells):
-        lines += [(f"{check}, last weights", check, "last") for check in (checks[0], "worst case")]
+        lines += [(f"{check}, last weights", check, "last") for check in (*checks[:1], "worst case")]
     rows = []
     for title, check, weights in lines:
         found = [[cells.get((run, weights or labels[run], check)) for run in runs] for runs in groups.values()]
         absent = [_absent(records, runs, weights) for runs in groups.values()]
         rows.append([title, *[_share([c for c in column if c]) or a for column, a in zip(found, absent, strict=True)]])
-    for method in dict.fromkeys(graded.values()):
-        kinds = [check for check, of in graded.items() if of == method]
-        means = [[_mean_error(cells, run, labels[run], kinds) for run in runs] for runs in groups.values()]
-        shown = [_percent([value for value in column if value is not None]) for column in means]
-        rows.append([f"mean error, {GRADED[method]}", *shown])
+    errors = _errors([record for record in records if record["weights"] == labels[record["run"]]])
+    for title in dict.fromkeys(one.title for of in errors.values() for one in of):
+        ones = [[one for run in runs for one in errors.get(run, []) if one.title == title] for runs in groups.values()]
+        rows.append([f"mean error, {title}", *map(_means, ones)])
     for check in dict.fromkeys(r["check"] for r in records if r["radius"] is not None):
         found = [[cells.get((run, labels[run], check)) for run in runs] for runs in groups.values()]
         rows.append([f"average radius, {check}", *[_radius([c for c in column if c]) for column in found]])
@@ -149,15 +159,26 @@ def _share(cells: Sequence[dict[str, Any]]) -> str:
     return f"{most}{statistics.fmean(shares):.1f} % ± {statistics.stdev(shares):.1f}"
 
 
-def _mean_error(cells: Any, run: str, weights: str, checks: Sequence[str]) -> float | None:
-    """The mean error of a run in checks, as many as it has; None if it has none."""
-    there = [1 - cells[run, weights, check]["accuracy"] for check in checks if (run, weights, check) in cells]
-    return statistics.fmean(there) if there else None
+def _errors(records: Sequence[dict[str, Any]]) -> dict[str, list[Corrupted]]:
+    """The errors of each run by kind and severity, for each family and source."""
+    from holdfast.analysis.corruption import Corrupted
+
+    found: dict[tuple[str, str, str, str], dict[tuple[str, int], float]] = {}
+    for r in records:
+        if r["graded"]:
+            of = found.setdefault((r["run"], r["weights"], r["method"], r["graded"]["source"]), {})
+            of[r["graded"]["kind"], r["graded"]["severity"]] = 1 - r["accuracy"]
+    errors: dict[str, list[Corrupted]] = {}
+    for key, of in found.items():
+        errors.setdefault(key[0], []).append(Corrupted(*key, of, 0, 0.0))
+    return errors
 
 
-def _percent(values: Sequence[float]) -> str:
-    """A share, or the mean over seeds with its standard deviation."""
-    shares = [100 * value for value in values]
+def _means(found: Sequence[Corrupted]) -> str:
+    """A mean corruption error, or its mean over seeds with the standard deviation; a kind missing, it is none."""
+    if any(one.mean() is None for one in found):
+        return "not complete"
+    shares = [100 * value for value in (one.mean() for one in found) if value is not None]
     if len(shares) < 2:
         return f"{shares[0]:.1f} %" if shares else ""
     return f"{statistics.fmean(shares):.1f} % ± {statistics.stdev(shares):.1f}"

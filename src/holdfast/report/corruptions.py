@@ -77,10 +77,9 @@ def mean_tables(runs: Sequence[RunData], found: Sequence[tuple[int, Corrupted]])
         members = [(place, one) for place, one in found if one.family == family]
         if not members:
             continue
-        first = members[0][1]
         rows = []
         for place, one in members:
-            mean = one.mean()
+            mean, first = one.mean(), next(other for _, other in members if other.source == one.source)
             cells = [
                 Cell("incomplete") if mean is None else Cell(percent(mean), f"± {percent(one.half)}"),
                 Cell(_relative(one, first)), Cell(f"{len(one.kinds)} x {len(one.severities)}"),

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import polars as pl
+
 from holdfast.analysis.certified import OF_THE_NETWORK, average_certified_radius
+from holdfast.analysis.corruption import corrupted
 from holdfast.report.curves import NORMS
-from holdfast.report.numbers import count, listed, several, short
+from holdfast.report.numbers import count, listed, percent, several, short
 from holdfast.report.runs import RunData
 from holdfast.report.shares import Share, share_of
 from holdfast.report.unfinished import absent
@@ -43,8 +46,10 @@ def verdict(run: RunData) -> Verdict:
     worst = None if row is None else share_of(row, absent=absent(run, weights))
     seen = "" if row is None else _seen(row["examples"], run.main_rows["example"].n_unique())
     changed = {check.name: found[check.name] for check in run.main_checks if not check.clean and not check.certificate}
-    details = (*_details(run, clean, changed), *_certified(run))
-    return Verdict(run.label, _lead(clean, worst, seen), details, _figures(clean, worst if changed else None))
+    details = (*_details(run, clean, changed), *_corrupted(run), *_certified(run))
+    only_graded = clean is not None and not changed and not run.graded.is_empty()
+    lead = f"{clean.text} {clean.interval} clean." if clean and only_graded else _lead(clean, worst, seen)
+    return Verdict(run.label, lead, details, _figures(clean, worst if changed else None))
 
 
 def _lead(clean: Share | None, worst: Share | None, seen: str) -> str:
@@ -61,7 +66,10 @@ def _seen(examples: int, total: int) -> str:
 
 
 def _details(run: RunData, clean: Share | None, changed: Mapping[str, Share]) -> tuple[str, ...]:
-    about = f"{run.weights[0]} weights, {several(len(run.main_checks), 'check')}"
+    graded = run.graded.filter(pl.col("weights") == run.weights[0])["check"].n_unique()
+    about = f"{run.weights[0]} weights, {several(len(run.main_checks) + graded, 'check')}"
+    if not changed and graded:
+        return (f"Beside clean images only corruptions by kind and severity were checked. Numbers: {about}.",)
     if not changed:
         certified = any(check.certificate for check in run.main_checks)
         known = (
@@ -80,6 +88,14 @@ def _details(run: RunData, clean: Share | None, changed: Mapping[str, Share]) ->
     so_far = " so far" if waiting else ""
     lines.append(f"Hardest{so_far}: {hardest}, {changed[hardest].text}. Numbers: {about}.")
     return tuple(lines)
+
+
+def _corrupted(run: RunData) -> tuple[str, ...]:
+    """One sentence on each family of corruptions."""
+    found = [(one.title, one.mean()) for one in corrupted(run.graded) if one.weights == run.weights[0]]
+    return tuple(
+        f"Mean error under {title}: {'not complete' if mean is None else percent(mean)}." for title, mean in found
+    )
 
 
 def _certified(run: RunData) -> tuple[str, ...]:

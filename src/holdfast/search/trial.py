@@ -76,7 +76,10 @@ def run_trial(
     Raises:
         HoldfastError: what another trial would run into as well.
     """
-    recipe = plan.trial(drawn, trial.number)
+    try:
+        recipe = plan.trial(drawn, trial.number)
+    except RecipeError as problem:  # values that are allowed one by one and not together
+        return Ended(trial.number, "failed", error=str(problem))
     run, splits = Run(out / recipe.name), images(recipe)
     run.claim(recipe)
     said = {path: plan.ranges[path].decode(value) for path, value in drawn.items()}

@@ -48,7 +48,8 @@ def work(plan: Plan, out: Path, *, storage: str | None = None, root: Path | None
     study = open_study(plan, directory, storage)
     claims, images = Claims(directory / "locks"), Images(root)
     for recipe in plan.ends():
-        check_classes(recipe.data.augment, len(images(recipe).classes))
+        own = getattr(recipe.train.objective, "augment", ())  # some objectives make views of their own
+        check_classes((*recipe.data.augment, *own), len(images(recipe).classes))
     while True:
         with claims.turn():
             trial, others = _next(study, plan, claims, everywhere=storage is None)

@@ -145,9 +145,9 @@ def rescale(x: Tensor, direction: Tensor, radius: Tensor) -> Tensor:
         rate = torch.where(at_the_wall, nothing, slope).sum(1)
         u = torch.maximum(u, torch.where(rate > 0, (wanted - gained) / rate, u))
         before = count
-    too_far = space.where(slope > 0, nothing).sum(1) <= wanted
+    too_far = space.where(slope > tiny, nothing).sum(1) <= wanted
     if bool(too_far.any()):
-        last = (space / slope).where(slope > 0, nothing).amax(1)
+        last = (space / slope).where(slope > tiny, nothing).amax(1)  # what moves less moves by nothing
         u = torch.where(too_far, last, u)
     return u.sqrt()
 

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 def ask(
     ready: Ready,
     quiet: bool,
-    radii: Annotated[str, typer.Option("--radii", help="Distances from the parameters.")] = "0,5,10,15,20,25",
+    radii: Annotated[
+        str | None,
+        typer.Option("--radii", help="Distances from the parameters; else 0 to 25, or 0 to 0.5 with --by-filter."),
+    ] = None,
     draws: Annotated[int, typer.Option("--draws", min=1, help="Random directions.")] = 50,
     by_filter: Annotated[bool, typer.Option("--by-filter", help="Move every filter in proportion to itself.")] = False,
 ) -> "Answer":
@@ -24,7 +27,7 @@ def ask(
     from holdfast.analysis.flatness import flatness
     from holdfast.analysis.store import write_answer
 
-    sizes = numbers("--radii", radii)
+    sizes = numbers("--radii", radii or ("0,0.1,0.2,0.3,0.4,0.5" if by_filter else "0,5,10,15,20,25"))
     settings = {"radii": [*sizes], "draws": draws, "by_filter": by_filter}
     seen = examples(ready, "flatness", settings, {"levels": []})
     answer, known = seen.question, len(seen.question.result["levels"])
