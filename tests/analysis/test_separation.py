@@ -156,3 +156,19 @@ def test_classes_that_collapse_to_points_are_infinitely_apart():
     found = separation(x, SIDES, resamples=4)
     assert found.silhouette.value == 1.0
     assert found.scatter_ratio.value == math.inf
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_features_that_are_all_equal_are_near_to_no_class(seed):
+    draw = torch.Generator().manual_seed(seed)
+    point, labels = torch.randn(1, 8, generator=draw), torch.randint(4, (60,), generator=draw)
+    found = separation(point.expand(60, 8), labels, resamples=0)
+    assert found.nearest_centroid.value == 0
+
+
+def test_the_nearest_centroid_is_the_same_far_from_the_origin():
+    draw = torch.Generator().manual_seed(0)
+    labels = torch.arange(80) % 4
+    features = torch.randn(80, 5, generator=draw, dtype=torch.float64) + labels[:, None]
+    near, far = (separation(z, labels, resamples=0).nearest_centroid.value for z in (features, 1e-7 * features + 1))
+    assert near == far > 0.3

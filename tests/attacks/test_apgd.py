@@ -105,7 +105,7 @@ def test_the_targets_of_an_example_start_apart():
 
 
 @pytest.mark.parametrize(("threat", "norm"), [(Linf(0.08), "Linf"), (L2(0.5), "L2"), (L1(1.5), "L1")])
-@pytest.mark.parametrize("targeted", [False, True], ids=["ce", "targeted"])
+@pytest.mark.parametrize("targeted", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["ce", "targeted"])
 def test_breaks_what_the_reference_breaks(threat, norm, targeted):
     reference = pytest.importorskip("pyautoattack.autopgd_base")
     model = digits_cnn().float().eval()

@@ -111,6 +111,7 @@ def test_a_target_is_reached(classes):
     assert torch.equal(model(z).argmax(1)[moved], target[moved])
 
 
+@pytest.mark.slow
 def test_is_as_near_as_foolbox_on_the_digits():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -24,7 +24,7 @@ def levels(verdicts):
     return {verdict.flag: verdict.level for verdict in verdicts}
 
 
-@pytest.mark.parametrize("make", [zoo.digits_cnn, zoo.digits_robust])
+@pytest.mark.parametrize("make", [zoo.digits_cnn, pytest.param(zoo.digits_robust, marks=pytest.mark.slow)])
 def test_an_honest_network_passes_every_flag(make):
     found = list(audit(make(), *some(), threat=Linf(0.1)))
     assert [verdict.flag for verdict in found] == list(FLAGS)

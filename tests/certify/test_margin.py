@@ -20,7 +20,11 @@ KINDS = {"l1": L1, "l2": L2, "linf": Linf}
 
 @pytest.mark.parametrize(
     ("norm", "activation", "convolutions"),
-    [*((norm, "maxmin", False) for norm in KINDS), ("l2", "relu", False), ("l2", "maxmin", True)],
+    [
+        *((norm, "maxmin", False) for norm in KINDS),
+        ("l2", "relu", False),
+        pytest.param("l2", "maxmin", True, marks=pytest.mark.slow),
+    ],
 )
 def test_no_attack_finds_an_example_inside_the_radius(norm, activation, convolutions):
     # 500 images, every group attacked at the smallest radius it was promised.

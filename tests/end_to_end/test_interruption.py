@@ -53,7 +53,7 @@ def whole(nursery, tmp_path_factory):
 KILLS = [round(random.Random(7).uniform(n / 5, (n + 1) / 5), 3) for n in range(5)]
 
 
-@pytest.mark.parametrize("share", KILLS)
+@pytest.mark.parametrize("share", [*KILLS[1::2], *(pytest.param(one, marks=pytest.mark.slow) for one in KILLS[::2])])
 def test_killed_at_any_moment_the_repeated_run_ends_with_the_same_bits(nursery, whole, tmp_path, share):
     uninterrupted, expected = whole
     path = directory(tmp_path / "here")

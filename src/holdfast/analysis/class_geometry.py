@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from holdfast.errors import ModelError
 from holdfast.objectives.centroids import class_sums, means
 from holdfast.objectives.discriminative import signed_distances
 from holdfast.objectives.head import linear_head
@@ -127,7 +128,10 @@ def features_by_batch(model: nn.Module, x: Tensor, *, batch_size: int = 256) -> 
     head = linear_head(model, "class geometry")
     for first in range(0, len(x), batch_size):
         with torch.no_grad():
-            yield head.features(x[first : first + batch_size])
+            found = head.features(x[first : first + batch_size])
+        if bad := int((~found.isfinite()).any(1).sum()):
+            raise ModelError(f"the model: expected finite features, has others for {bad} of {len(found)} images")
+        yield found
 
 
 def propositions(found: ClassGeometry, delta_v: float, delta_d: float) -> tuple[Proposition, ...]:

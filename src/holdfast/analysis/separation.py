@@ -39,6 +39,9 @@ from holdfast.rng import Streams
 BLOCK = 512
 """Rows of a matrix of distances that are held at a time."""
 
+ROUNDING = 1e-12
+"""Distances that differ by less than this share of a feature's length are equal."""
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -148,14 +151,18 @@ def nearest_centroid(features: Tensor, labels: Tensor, counts: Tensor, reference
         reference: what centroids are made of, (N, F).
     """
     one_hot, shares, own = F.one_hot(labels).to(features), [], labels[:, None]
+    size, middle = torch.linalg.vector_norm(features, dim=1), reference.mean(0)
+    features, reference = features - middle, reference - middle  # far from the origin digits would be lost
     for count in counts:
         weighted = count[:, None] * one_hot
         sums, members = weighted.T @ reference, weighted.sum(0)
         others = members[labels] - count
         home = (sums[labels] - count[:, None] * reference) / others[:, None]
-        far = torch.cdist(features, sums / members[:, None]).nan_to_num(torch.inf)
+        centroids = sums / members[:, None]
+        far = torch.cdist(features, centroids, compute_mode="donot_use_mm_for_euclid_dist").nan_to_num(torch.inf)
         nearest = far.scatter(1, own, torch.inf).amin(1)
-        right = torch.linalg.vector_norm(features - home, dim=1) < nearest
+        # What differs by rounding alone is a tie, and a tie is no answer.
+        right = torch.linalg.vector_norm(features - home, dim=1) + ROUNDING * size < nearest
         judged = count * (others > 0)
         shares.append((judged * right).sum() / judged.sum())
     return torch.stack(shares)

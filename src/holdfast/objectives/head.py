@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from holdfast.errors import ModelError
+from holdfast.types import Classifier
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def linear_head(model: object, who: str) -> LinearHead:
     weight, bias = getattr(layer, "weight", None), getattr(layer, "bias", None)
     if not isinstance(weight, Tensor) or weight.dim() != 2 or not _fits(bias, weight):
         raise ModelError(f"{who} needs a linear head with a weight (K, F) and a bias (K,) or none, got {_said(layer)}")
-    return LinearHead(features, layer, weight, bias)
+    return LinearHead(lambda x: _vectors(features(x), weight, who), layer, weight, bias)
 
 
 @torch.no_grad()
@@ -58,6 +59,21 @@ def check_linear(head: LinearHead, who: str) -> None:
     found, expected = head.layer(head.weight), F.linear(head.weight, head.weight, head.bias)
     if found.shape != expected.shape or not torch.allclose(found, expected, rtol=1e-3, atol=1e-3):
         raise ModelError(f"{who} needs a head that is linear in the features, got {_said(head.layer)}")
+
+
+def _vectors(features: Tensor, weight: Tensor, who: str) -> Tensor:
+    if features.dim() != 2 or features.shape[1] != weight.shape[1]:
+        came = tuple(features.shape)
+        raise ModelError(f"{who} needs features of {weight.shape[1]} numbers, as its head takes them, got {came}")
+    return features
+
+
+@torch.no_grad()
+def check_whole(model: Classifier, head: LinearHead, x: Tensor, who: str) -> None:
+    """Refuse a model that is not its head after its features; its mode should be that in which it is judged."""
+    found, expected = model(x), head.logits(head.features(x))
+    if not torch.allclose(found.to(expected), expected, rtol=1e-3, atol=1e-3, equal_nan=True):
+        raise ModelError(f"{who} needs a model whose logits are head(features(x)); those of {_said(model)} differ")
 
 
 def _fits(bias: object, weight: Tensor) -> bool:

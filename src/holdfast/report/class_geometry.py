@@ -158,4 +158,7 @@ def _answers(runs: Sequence[RunData]) -> Iterator[tuple[RunData, Answer]]:
 
 
 def _who(run: RunData, answer: Answer) -> str:
-    return f"{run.label} ({answer.weights})"
+    """The run, and what was asked where that was asked more than once."""
+    several = sum(one.kind == "classes" and one.weights == answer.weights for one in run.answers) > 1
+    said = f", δv {short(answer.settings['delta_v'])}, δd {short(answer.settings['delta_d'])}" if several else ""
+    return f"{run.label} ({answer.weights}{said})"

@@ -38,7 +38,7 @@ def ask(
     from holdfast.analysis.class_geometry import features_by_batch
     from holdfast.analysis.store import write_answer
     from holdfast.modes import evaluating
-    from holdfast.objectives.head import check_linear, linear_head
+    from holdfast.objectives.head import check_linear, check_whole, linear_head
 
     settings = _deltas(ready, {"delta_v": delta_v, "delta_d": delta_d})
     seen = examples(ready, "classes", settings, {})
@@ -48,6 +48,7 @@ def ask(
     check_linear(head, "analyse classes")
     found: list[Tensor] = []
     with Bar(quiet=quiet).stage(f"classes {ready.subjects[0].run}") as show, evaluating(seen.model):
+        check_whole(seen.model, head, seen.x[: ready.how.batch_size], "analyse classes")
         for part in features_by_batch(seen.model, seen.x, batch_size=ready.how.batch_size):
             found.append(part)
             show(sum(map(len, found)), len(seen.x), "")
