@@ -23,9 +23,9 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.errors import ModelError
+from holdfast.models.head import linear_head
 from holdfast.objectives.centroids import class_sums, means
 from holdfast.objectives.discriminative import signed_distances
-from holdfast.objectives.head import linear_head
 
 PAIRS = 2**22
 """Distances that are in memory at once."""

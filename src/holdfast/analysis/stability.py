@@ -18,13 +18,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from holdfast.errors import ModelError
 from holdfast.losses import cross_entropy
+from holdfast.models.head import linear_head
 from holdfast.rng import Streams, streams
 from holdfast.types import FeatureClassifier, Loss
 
@@ -112,10 +111,5 @@ def longest_row(model: object) -> float:
     Raises:
         ModelError: where the model does not show its features, or its head is not one linear layer.
     """
-    head: Any = getattr(model, "head", None)
-    weight = getattr(head, "weight", None)
-    if not callable(getattr(model, "features", None)) or not isinstance(head, nn.Module):
-        raise ModelError("stability: expected a network with `features` and `head`; got one that does not show them")
-    if not isinstance(weight, Tensor) or weight.dim() != 2:
-        raise ModelError(f"stability: expected a head that is one linear layer; got {type(head).__name__}")
-    return float(torch.linalg.vector_norm(weight.detach().double(), dim=1).max())
+    weight = linear_head(model, "stability").weight.detach().double()
+    return float(torch.linalg.vector_norm(weight, dim=1).max())

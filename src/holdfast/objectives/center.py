@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.losses import cross_entropy
+from holdfast.models.head import LinearHead, linear_head
 from holdfast.objectives.centroids import class_sums, everywhere
-from holdfast.objectives.head import LinearHead, linear_head
 from holdfast.rng import Streams
 from holdfast.types import Classifier, Terms
 

@@ -32,8 +32,8 @@ from torch import Tensor, nn
 from holdfast.augment import softens
 from holdfast.corruptions import GaussianNoise
 from holdfast.losses import cross_entropy
+from holdfast.models.head import LinearHead, check_linear, linear_head
 from holdfast.objectives.centroids import by_class, class_sums, everywhere, means
-from holdfast.objectives.head import LinearHead, check_linear, linear_head
 from holdfast.rng import Streams, streams
 from holdfast.threat.l2 import norm
 from holdfast.types import Augmentation, Classifier, Corruption, Terms

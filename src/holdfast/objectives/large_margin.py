@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.losses import cross_entropy
-from holdfast.objectives.head import LinearHead, check_linear, linear_head
+from holdfast.models.head import LinearHead, check_linear, linear_head
 from holdfast.rng import Streams
 from holdfast.threat.l2 import norm
 from holdfast.types import Classifier, Terms

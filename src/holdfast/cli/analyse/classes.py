@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from holdfast.analysis.store import Answer
-    from holdfast.objectives.head import LinearHead
+    from holdfast.models.head import LinearHead
 
 DELTAS = {"delta_v": 0.5, "delta_d": 5.0}
 """Where neither the command nor the recipe says something: those of the paper."""
@@ -37,8 +37,8 @@ def ask(
 
     from holdfast.analysis.class_geometry import features_by_batch
     from holdfast.analysis.store import write_answer
+    from holdfast.models.head import check_linear, check_whole, linear_head
     from holdfast.modes import evaluating
-    from holdfast.objectives.head import check_linear, check_whole, linear_head
 
     settings = _deltas(ready, {"delta_v": delta_v, "delta_d": delta_d})
     seen = examples(ready, "classes", settings, {})

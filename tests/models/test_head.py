@@ -5,8 +5,8 @@ import torch
 
 from holdfast.errors import ModelError
 from holdfast.models import MODELS, build
+from holdfast.models.head import check_whole, linear_head
 from holdfast.modes import evaluating
-from holdfast.objectives.head import check_whole, linear_head
 from tests.zoo import images
 
 
