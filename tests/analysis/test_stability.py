@@ -79,7 +79,7 @@ def test_the_longest_row_of_the_head():
     with pytest.raises(ModelError, match=r"stability needs a model with features\(x\) and head, got Linear"):
         longest_row(nn.Linear(3, 2))
     model.head = nn.Sequential(nn.Linear(64, 3))
-    with pytest.raises(ModelError, match="stability needs a linear head .* got Sequential"):
+    with pytest.raises(ModelError, match=r"stability needs a linear head .* got Sequential"):
         longest_row(model)
 
 

@@ -72,13 +72,7 @@ def umap(clean: Tensor, noisy: Tensor, *, seed: int = 0) -> Embedded:
     Raises:
         RecipeError: if it cannot be imported.
     """
-    try:
-        library: Any = importlib.import_module("umap")
-    except Exception as error:  # a broken binary extension may raise anything
-        raise RecipeError(
-            f"umap: cannot import it ({error}); pip install umap-learn, or ask for tsne or pca"
-        ) from error
-    return _together(library.UMAP(random_state=_state(seed, "umap"), n_jobs=1), clean, noisy)
+    return _together(umap_library().UMAP(random_state=_state(seed, "umap"), n_jobs=1), clean, noisy)
 
 
 MAPS: dict[str, Callable[..., Embedded]] = {"tsne": tsne, "pca": pca, "umap": umap}

@@ -10,7 +10,7 @@ from holdfast.analysis.class_verdicts import verdicts
 from holdfast.analysis.store import Answer
 from holdfast.report.figures import Figure
 from holdfast.report.numbers import count, percent, short
-from holdfast.report.runs import RunData
+from holdfast.report.runs import RunData, answers_to
 from holdfast.report.tables import Cell, Table
 
 MOST = 20
@@ -48,7 +48,7 @@ class ClassGeometry:
     @classmethod
     def of(cls, runs: Sequence[RunData], labels: Sequence[str]) -> ClassGeometry:
         """What the analysis found of these runs."""
-        found = list(_answers(runs))
+        found = [(run, answer) for _, run, answer in answers_to(runs, "classes")]
         tables = [_by_class(found, name) for name in BY_CLASS] if found else []
         said = [(_who(run, answer), verdicts(answer.settings, answer.result)) for run, answer in found]
         return cls(_overview(found) if found else None, tables, _centroids(found), said)
@@ -148,13 +148,6 @@ def _fixed(value: float, largest: float) -> str:
     """With as many digits after the point as three digits of the largest number leave."""
     digits = 2 if largest < 10 else 1 if largest < 100 else 0
     return f"{value:.{digits}f}".replace("-", "−")
-
-
-def _answers(runs: Sequence[RunData]) -> Iterator[tuple[RunData, Answer]]:
-    for run in runs:
-        for answer in run.answers:
-            if answer.kind == "classes" and answer.result:
-                yield run, answer
 
 
 def _who(run: RunData, answer: Answer) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,7 +11,7 @@ from holdfast.analysis.store import Answer
 from holdfast.report.curves import Chart, Curve
 from holdfast.report.figures import Figure, Key, figures
 from holdfast.report.numbers import decimal, percent, several
-from holdfast.report.runs import RunData
+from holdfast.report.runs import RunData, answers_to
 from holdfast.report.scatter import STYLES, Scatter, scatters, style
 from holdfast.report.tables import Cell, Table
 
@@ -63,7 +63,7 @@ class Features:
     @classmethod
     def of(cls, runs: Sequence[RunData], labels: Sequence[str]) -> Features:
         """What analyses found of these runs."""
-        found = list(_answers(runs))
+        found = [Found(*one) for one in answers_to(runs, "features") if one[2].result["layers"]]
         groups = [list(some) for _, some in itertools.groupby(sorted(found, key=_noise), key=_noise)]
         tables = [table for some in groups for table in number_tables(some)]
         charts = [chart for some in groups for chart in number_charts(some)]
@@ -180,13 +180,6 @@ def _interval(number: Mapping[str, float], *, share: bool) -> tuple[float, float
     half = 1.959964 * (number["error"] or 0.0)
     low, high = number["value"] - half, number["value"] + half
     return (max(0.0, low), min(1.0, high)) if share else (low, high)
-
-
-def _answers(runs: Sequence[RunData]) -> Iterator[Found]:
-    for place, run in enumerate(runs):
-        for answer in run.answers:
-            if answer.kind == "features" and answer.result["layers"]:
-                yield Found(place, run, answer)
 
 
 def _noise(one: Found) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,7 +11,7 @@ from holdfast.analysis.store import Answer
 from holdfast.report.curves import Chart, Curve
 from holdfast.report.figures import Figure, figures
 from holdfast.report.numbers import count, decimal, percent, short
-from holdfast.report.runs import RunData
+from holdfast.report.runs import RunData, answers_to
 from holdfast.report.tables import Cell, Table
 
 BY_FILTER = {True: "distance, as a share of each filter", False: "distance in all parameters together"}
@@ -51,7 +51,7 @@ class Geometry:
 def thickness_table(runs: Sequence[RunData]) -> Table | None:
     """Mean thickness and spread of each answer; None where nobody asked."""
     rows = []
-    for place, answer in _answers(runs, "thickness"):
+    for _, run, answer in answers_to(runs, "thickness"):
         result, settings = answer.result, answer.settings
         found, reached = spread(result["value"]), sum(result["reached"]) / len(result["reached"])
         band = f"({short(settings['alpha'])}, {short(settings['beta'])})"
@@ -59,14 +59,14 @@ def thickness_table(runs: Sequence[RunData]) -> Table | None:
             Cell(decimal(found.mean, 4), f"± {decimal(found.half, 4)}"), Cell(decimal(found.deviation, 4)),
             Cell(percent(reached)), Cell(count(len(result["value"]))), Cell(band), Cell(short(settings["eps"])),
         ]  # fmt: skip
-        rows.append((_who(runs[place], answer), cells))
+        rows.append((_who(run, answer), cells))
     columns = ("Mean, 95 %", "Deviation", "Segments that arrive", "Images", "Band", "Longest segment (ℓ2)")
     return Table("Boundary thickness", "Run", columns, rows) if rows else None
 
 
 def class_thickness_table(runs: Sequence[RunData]) -> Table | None:
     """Mean thickness by predicted class; None where nobody asked."""
-    found = [(runs[place], answer, by_class(answer.result)) for place, answer in _answers(runs, "thickness")]
+    found = [(run, answer, by_class(answer.result)) for _, run, answer in answers_to(runs, "thickness")]
     classes = sorted({name for _, _, groups in found for name in groups})
     means = [spread(values).mean for _, _, groups in found for values in groups.values()]
     if not found:
@@ -87,7 +87,7 @@ def class_thickness_table(runs: Sequence[RunData]) -> Table | None:
 def flatness_charts(runs: Sequence[RunData]) -> tuple[Chart, ...]:
     """Mean loss against the distance from the parameters, a chart for each way of measuring it."""
     curves: dict[bool, list[Curve]] = {}
-    for place, answer in _answers(runs, "flatness"):
+    for place, _, answer in answers_to(runs, "flatness"):
         levels = answer.result["levels"]
         found = [spread(level["losses"]) for level in levels]
         x, y = (tuple(values) for values in ([level["radius"] for level in levels], [one.mean for one in found]))
@@ -102,9 +102,9 @@ def flatness_charts(runs: Sequence[RunData]) -> tuple[Chart, ...]:
 def flatness_tables(runs: Sequence[RunData]) -> list[Table]:
     """The charts in numbers: a row for each distance, a column for each network."""
     columns: dict[bool, dict[str, dict[float, Cell]]] = {}
-    for place, answer in _answers(runs, "flatness"):
+    for _, run, answer in answers_to(runs, "flatness"):
         settings = answer.settings
-        cells = columns.setdefault(settings["by_filter"], {}).setdefault(_who(runs[place], answer), {})
+        cells = columns.setdefault(settings["by_filter"], {}).setdefault(_who(run, answer), {})
         for level in answer.result["levels"]:
             losses, errors = spread(level["losses"]), spread(level["errors"])
             note = f"± {decimal(losses.half, 4)}; {percent(1 - errors.mean)} right"
@@ -121,14 +121,6 @@ def flatness_tables(runs: Sequence[RunData]) -> list[Table]:
         )
         for way, found in sorted(columns.items())
     ]
-
-
-def _answers(runs: Sequence[RunData], kind: str) -> Iterator[tuple[int, Answer]]:
-    """Answers that say something, with the place of their run."""
-    for place, run in enumerate(runs):
-        for answer in run.answers:
-            if answer.kind == kind and any(answer.result.values()):
-                yield place, answer
 
 
 def _who(run: RunData, answer: Answer) -> str:

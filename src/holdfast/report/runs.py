@@ -135,6 +135,14 @@ def read_runs(paths: Sequence[Path]) -> tuple[RunData, ...]:
     return tuple(_labelled(run, label) for run, label in zip(runs, labels, strict=True))
 
 
+def answers_to(runs: Sequence[RunData], kind: str) -> Iterator[tuple[int, RunData, Answer]]:
+    """Answers of one kind that say something, with their run and its place."""
+    for place, run in enumerate(runs):
+        for answer in run.answers:
+            if answer.kind == kind and any(answer.result.values()):
+                yield place, run, answer
+
+
 def measured(runs: Sequence[RunData], kind: str) -> Iterator[tuple[int, str, Measured]]:
     """What one kind of analysis measured, with the place of its run and a name for the network."""
     for place, run in enumerate(runs):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -12,7 +12,7 @@ from holdfast.report.curves import Chart
 from holdfast.report.figures import SCALE, Figure, Key, figure, plain
 from holdfast.report.numbers import decimal, percent, short
 from holdfast.report.relief import Relief, relief
-from holdfast.report.runs import RunData
+from holdfast.report.runs import RunData, answers_to
 from holdfast.report.tables import Cell, Table
 
 WORD = 18
@@ -56,7 +56,7 @@ class Surfaces:
     @classmethod
     def of(cls, runs: Sequence[RunData], labels: Sequence[str]) -> Surfaces:
         """What analyses found of these runs."""
-        found = list(_answers(runs))
+        found = [(run, one) for _, run, one in answers_to(runs, "surface") if one.result["surfaces"]]
         groups: dict[str, list[tuple[RunData, Answer, Mapping[str, Any]]]] = {}
         for run, answer in found:
             for surface in answer.result["surfaces"]:
@@ -237,13 +237,6 @@ def _notes(found: Sequence[tuple[RunData, Answer]]) -> list[str]:
     if replaced:
         notes.append(f"A direction was zero or parallel to the other, and is random instead: {'; '.join(replaced)}.")
     return notes
-
-
-def _answers(runs: Sequence[RunData]) -> Iterator[tuple[RunData, Answer]]:
-    for run in runs:
-        for answer in run.answers:
-            if answer.kind == "surface" and answer.result["surfaces"]:
-                yield run, answer
 
 
 def _attack(word: str) -> str:
