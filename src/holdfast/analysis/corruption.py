@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 
@@ -125,17 +126,19 @@ WANTED = {"common": STANDARD, "stored": STANDARD, "bar": BAR}
 """The kinds that a family's mean is over."""
 
 
+def grade_of(params: str) -> dict[str, Any]:
+    """Kind, severity and source (a directory, or empty) of a graded check, from its parameters in the ledger."""
+    said = json.loads(params)
+    return {"kind": str(said["kind"]), "severity": int(said["severity"]), "source": str(said.get("path", ""))}
+
+
 def corrupted(rows: pl.DataFrame) -> tuple[Corrupted, ...]:
     """The errors of every run, weights and family in a ledger; of stored ones for every directory."""
     chosen = rows.filter(is_graded())
     if chosen.is_empty():
         return ()
-    fields = {params: json.loads(params) for params in chosen["params"].unique()}
-    added = {
-        "kind": {params: said["kind"] for params, said in fields.items()},
-        "severity": {params: int(said["severity"]) for params, said in fields.items()},
-        "source": {params: str(said.get("path", "")) for params, said in fields.items()},
-    }
+    grades = {params: grade_of(params) for params in chosen["params"].unique()}
+    added = {name: {params: grade[name] for params, grade in grades.items()} for name in ("kind", "severity", "source")}
     chosen = chosen.with_columns(**{name: pl.col("params").replace_strict(of) for name, of in added.items()})
     groups = chosen.group_by("run", "weights", "method", "source", maintain_order=True)
     return tuple(_corrupted(part, *map(str, key)) for key, part in groups)

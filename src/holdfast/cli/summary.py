@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,8 @@ def summary(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Accuracies and worst case of runs as plain records."""
     import polars as pl
 
-    from holdfast.results import accuracies, worst_case, yields
+    from holdfast.analysis.corruption import grade_of
+    from holdfast.results import GRADED, accuracies, worst_case, yields
 
     frames = rows_of(runs)
     rows = pl.concat(frames)
@@ -43,22 +43,12 @@ def summary(runs: Sequence[Run]) -> list[dict[str, Any]]:
     return [
         {
             **_bounded({name: value for name, value in r.items() if name != "params"}),
-            "graded": _graded(r["method"], r["params"]),
+            "graded": grade_of(r["params"]) if r["method"] in GRADED else None,
             "waiting": waiting.get((r["run"], r["weights"], r["check"]), {}),
             "left_out": left_out[r["run"]],
         }
         for r in records
     ]
-
-
-def _graded(method: str | None, params: str | None) -> dict[str, Any] | None:
-    """Kind, severity and source of a corruption that has them."""
-    from holdfast.results import GRADED
-
-    if method not in GRADED or params is None:
-        return None
-    said = json.loads(params)
-    return {"kind": said["kind"], "severity": int(said["severity"]), "source": str(said.get("path", ""))}
 
 
 def _bounded(record: dict[str, Any]) -> dict[str, Any]:
