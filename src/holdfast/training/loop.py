@@ -26,6 +26,7 @@ from holdfast.results import write_atomically
 from holdfast.rng import Streams, derive, permutation
 from holdfast.runs import Run, Splits, new_model
 from holdfast.training.checkpoint import load_state, save_state, save_weights
+from holdfast.training.running_mean import RunningMean
 from holdfast.training.selection import Judge
 from holdfast.types import Stateful
 
@@ -116,7 +117,7 @@ class _Loop:
             self.objective = train.objective.started(self.raw, len(splits.classes), self.data.index)
         if isinstance(self.objective, nn.Module):
             self.objective.to(self.fabric.device)
-        self.mean = _Mean(self.raw, train.ema) if train.ema is not None else None
+        self.mean = RunningMean(self.raw, train.ema) if train.ema is not None else None
         self.judge = Judge(train.selection, splits.validation, recipe.seed)
         self.batches = _batches(len(self.data), train.batch_size)
         self.step, self.finished, self.seconds = 0, 0, 0.0
@@ -260,23 +261,6 @@ class _Loop:
     def _weights(self) -> dict[str, Tensor]:
         model = self.raw if self.mean is None else self.mean.model
         return {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
-
-
-class _Mean:
-    """A running mean of the weights; other tensors (counters, statistics) are copied."""
-
-    def __init__(self, model: nn.Module, decay: float) -> None:
-        import copy
-
-        self.model = copy.deepcopy(model).requires_grad_(False)
-        self.decay = decay
-
-    @torch.no_grad()
-    def update(self, model: nn.Module) -> None:
-        averaged = {name for name, _ in model.named_parameters()}
-        for name, tensor in model.state_dict().items():
-            mine = self.model.state_dict()[name]
-            mine.lerp_(tensor, 1 - self.decay) if name in averaged else mine.copy_(tensor)
 
 
 def _batches(examples: int, size: int) -> list[slice]:
