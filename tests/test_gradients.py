@@ -15,7 +15,7 @@ from holdfast.losses import cross_entropy, margin
 from tests.contracts.untouched import same_module, same_random_states, same_tensors
 from tests.zoo import half_space, images, labels, linear, normed, smooth
 
-# METHODS chapter 6, logistic test: w = (1, -2), x = (.5, .3), y = 1.
+# Logistic regression, computed apart: w = (1, -2), x = (.5, .3), y = 1.
 W = torch.tensor([1.0, -2.0], dtype=torch.float64)
 X = torch.tensor([[0.5, 0.3]], dtype=torch.float64)
 
@@ -45,7 +45,7 @@ def test_gradient_of_a_linear_model_is_the_closed_form():
 
 def test_logistic_values_of_the_reference():
     values, grad, _ = input_gradient(cross_entropy, logistic, X, ONE)
-    # f is the loss here: log(1 + exp(-w.x)) at w.x = -0.1 is .7443966; the gradient is METHODS' g.
+    # f is the loss here: log(1 + exp(-w.x)) at w.x = -0.1 is .7443966; the gradient is g of the reference.
     torch.testing.assert_close(grad, torch.tensor([[-0.52497919, 1.04995837]], dtype=torch.float64), rtol=0, atol=1e-8)
     assert float(values) == pytest.approx(0.7443966600735709)
 

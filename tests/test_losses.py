@@ -15,7 +15,7 @@ from holdfast.losses import (
     towards,
 )
 
-# METHODS chapter 6: logits of natural and adversarial points, labels 0 and 1.
+# Logits of natural and adversarial points, labels 0 and 1.
 NATURAL = torch.tensor([[2.0, 1.0, 0.0], [0.0, 1.0, 2.0]], dtype=torch.float64)
 ADVERSARIAL = torch.tensor([[1.0, 1.5, 0.0], [0.5, 2.0, 1.0]], dtype=torch.float64)
 Y = torch.tensor([0, 1])

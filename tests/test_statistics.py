@@ -32,7 +32,7 @@ def test_intervals_agree_with_scipy(ours, theirs, successes, trials, alpha):
 
 @pytest.mark.parametrize(
     ("successes", "trials", "low"),
-    [  # METHODS 4.5: one-sided bounds at alpha .001 are the lower ends of two-sided intervals at .002.
+    [  # One-sided bounds at alpha .001 are the lower ends of two-sided intervals at .002.
         (100000, 100000, 0.9999309248),
         (99900, 100000, 0.9986509924),
         (90000, 100000, 0.8970364962),
@@ -122,7 +122,7 @@ def test_mcnemar_is_the_exact_binomial_test_of_the_disagreements(only_first, onl
 
 
 def test_mcnemar_has_the_reference_values():
-    # METHODS 4.5, binomial p of 60/40 and 70/30.
+    # Binomial p of 60/40 and 70/30.
     assert mcnemar(*outcomes(0, 60, 40, 0)).p_value == pytest.approx(0.0568879, abs=1e-7)
     assert mcnemar(*outcomes(0, 70, 30, 0)).p_value == pytest.approx(7.85014e-5, abs=1e-10)
 
@@ -148,7 +148,7 @@ def test_trapezoid_is_exact_for_broken_lines():
 
 
 def test_trapezoid_has_the_reference_value():
-    # METHODS 4.5, AUC_GN: normalised accuracies at steps of .2.
+    # AUC_GN: normalised accuracies at steps of .2.
     values = [0.98, 0.94826537, 0.75920680, 0.30327869, 0.04494382, 0.0]
     assert trapezoid(values, [0.2 * k for k in range(6)]) == pytest.approx(0.5091389352, abs=1e-8)
 
@@ -179,7 +179,7 @@ def test_intervals_compare_by_value():
 
 
 def test_noise_area_is_the_reference_value():
-    # METHODS.md 4.5.
+    # Computed apart.
     accuracies, step = (0.98, 0.95, 0.80, 0.50, 0.25, 0.13), 0.2
     expected = (0.98, 0.94826537, 0.75920680, 0.30327869, 0.04494382, 0)
     assert without_guessing(accuracies) == pytest.approx(expected, abs=1e-8)
@@ -195,7 +195,7 @@ def floats(*values):
 
 
 def test_lower_bounds_have_the_reference_values():
-    # METHODS 4.5, Certify at alpha .001
+    # Certify at alpha .001
     successes = floats(100_000, 99_900, 90_000, 60_000, 50_500, 100, 0)
     trials = floats(100_000, 100_000, 100_000, 100_000, 100_000, 100, 7)
     expected = [0.9999309248, 0.9986509924, 0.8970364962, 0.5952010473, 0.5001089517, 0.9332543008, 0.0]
@@ -258,7 +258,7 @@ def test_sequential_bounds_are_rarely_ever_wrong(share):
 
 
 def test_the_fair_coin_test_has_the_reference_values():
-    # METHODS 4.5, binomial p of 60/40 and 70/30
+    # Binomial p of 60/40 and 70/30
     found = fair_coin_test(floats(60, 70, 40, 50, 0), floats(40, 30, 60, 50, 0))
     np.testing.assert_allclose(found, [0.0568879, 7.85014e-5, 0.0568879, 1, 1], rtol=2e-6)
 

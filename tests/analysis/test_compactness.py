@@ -62,7 +62,7 @@ def test_it_is_vacuous_unless_the_centroids_are_far_outside_the_features(longest
 
 @pytest.mark.parametrize(("tau", "expected"), [(0.75, 0.125), (0.9, 0.32), (1.0, 0.5), (0.5, 0.0), (0.2, 0.0)])
 def test_divergence_bounds_have_their_reference_values(tau, expected):
-    assert intermediate_divergence_bound(tau) == pytest.approx(expected)  # METHODS.md, chapter 3
+    assert intermediate_divergence_bound(tau) == pytest.approx(expected)  # computed apart
     assert intermediate_divergence_bound(tau) < math.log(2)
 
 

@@ -35,7 +35,7 @@ def logistic(x):
 
 
 def test_logistic_curvature_of_the_reference():
-    # METHODS chapter 3: w = (1, -2), x = (.5, .3): p = .4750208125, (p (1 - p) |w|^2)^2 = 1.5547102356.
+    # Computed apart: w = (1, -2), x = (.5, .3): p = .4750208125, (p (1 - p) |w|^2)^2 = 1.5547102356.
     x = torch.tensor([[0.5, 0.3]], dtype=torch.float64).expand(2000, 2)
     found = input_curvature(logistic, x, torch.ones(2000, dtype=torch.int64), draws=50, step=None)
     values = found.curvature
@@ -46,7 +46,7 @@ def test_logistic_curvature_of_the_reference():
 
 
 def test_one_draw_has_a_relative_deviation_of_root_two_where_one_eigenvalue_is_alone():
-    # METHODS chapter 3: sqrt(2) for a Hessian of rank 1, so about 32 % for 20 draws; also what the error bar says.
+    # sqrt(2) for a Hessian of rank 1, so about 32 % for 20 draws; also what the error bar says.
     x = torch.tensor([[0.5, 0.3]], dtype=torch.float64).expand(4000, 2)
     found = input_curvature(logistic, x, torch.ones(4000, dtype=torch.int64), step=None)
     relative = found.curvature / 1.5547102356
@@ -174,7 +174,7 @@ def test_an_expansion_is_computed_once_for_all_products():
 
 
 def test_gaussian_moments_of_the_appendix():
-    # Lemma E.2: E[e e'He] = 0. Lemma E.3 with H = diag(1, -2), sigma = .1: 2 s^4 |H|^2 + s^4 tr^2 = 1.1e-3 (METHODS).
+    # Lemma E.2: E[e e'He] = 0. Lemma E.3 with H = diag(1, -2), sigma = .1: 2 s^4 |H|^2 + s^4 tr^2 = 1.1e-3.
     sigma, count = 0.1, 400_000
     eigenvalues = torch.tensor([1.0, -2.0], dtype=torch.float64)
     noise = sigma * Streams(0, "lemmas", count).normal(torch.empty(count, 2, dtype=torch.float64))

@@ -108,7 +108,7 @@ def test_equation_3_2_holds_only_while_no_sign_has_changed():
 
 
 def test_expected_squared_sum_of_normal_weights():
-    assert expected_squared_l1(1000, 1.0) == pytest.approx(636983.15, abs=5e-3)  # METHODS.md chapter 6
+    assert expected_squared_l1(1000, 1.0) == pytest.approx(636983.15, abs=5e-3)  # computed apart
     assert expected_squared_l1(1, 0.5) == pytest.approx(0.25)
     sums = 0.5 * normal(20_000, 12, seed=5).abs().sum(1)
     spread = float(sums.square().std()) / math.sqrt(20_000)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from holdfast.analysis.class_geometry import class_geometry
+from holdfast.analysis.class_geometry import geometry_of
 from holdfast.analysis.rescaling import rescaled
 from holdfast.errors import ModelError
 from holdfast.models.cnn import CNN
@@ -41,7 +41,7 @@ def test_features_logits_margins_and_dispersions_scale_and_classes_stay(architec
         torch.testing.assert_close(other.features(x), nu * model.features(x))
         torch.testing.assert_close(other(x), nu * model(x))
         assert torch.equal(other(x).argmax(1), model(x).argmax(1))
-        here, there = (class_geometry(one.features(x), y, one.head.weight, one.head.bias) for one in (model, other))
+        here, there = (geometry_of(one.features(x), y, one.head.weight, one.head.bias) for one in (model, other))
     torch.testing.assert_close(there.margin, nu * here.margin)
     torch.testing.assert_close(there.dispersion, nu * here.dispersion)
 
@@ -73,9 +73,9 @@ def test_the_parameters_move_on_a_line():
 @pytest.mark.parametrize(
     ("architecture", "says"),
     [
-        (Linear(), "got none; give the network a feature_dim"),
-        (ResNet(blocks=(1, 1, 1, 1), width=0.1), "got Residual; give the network a feature_dim"),
-        (MobileNetV3Small(width=0.125), "got HardSwish; give the network a feature_dim"),
+        (Linear(), "got none; a network with a feature_dim has one"),
+        (ResNet(blocks=(1, 1, 1, 1), width=0.1), "got Residual; a network with a feature_dim has one"),
+        (MobileNetV3Small(width=0.125), "got HardSwish; a network with a feature_dim has one"),
     ],
 )
 def test_networks_without_such_a_layer_are_one_line(architecture, says):
@@ -84,5 +84,10 @@ def test_networks_without_such_a_layer_are_one_line(architecture, says):
 
 
 def test_the_scale_is_positive():
-    with pytest.raises(ValueError, match="nu must be positive, got 0"):
+    with pytest.raises(ValueError, match="nu must be positive and finite, got 0"):
         rescaled(network(Linear(feature_dim=3)), 0)
+
+
+def test_networks_from_elsewhere_are_one_line():
+    with pytest.raises(ModelError, match="expected one of holdfast's networks, got Linear"):
+        rescaled(torch.nn.Linear(2, 2), 2.0)

@@ -60,7 +60,7 @@ def true_radius(shares, sigma=SIGMA):
 
 @pytest.mark.parametrize(
     ("top", "n", "sigma", "radius"),
-    [  # METHODS 4.5, Certify at alpha .001
+    [  # Certify at alpha .001
         (100_000, 100_000, 0.25, 0.95286414),
         (99_900, 100_000, 0.25, 0.75005025),
         (90_000, 100_000, 0.25, 0.31621117),
@@ -76,7 +76,7 @@ def test_radii_have_the_reference_values(top, n, sigma, radius):
 
 
 def test_a_bound_below_one_half_proves_nothing():
-    assert question().radius(counted(50_400, 49_600, 100_000))[0] < 0  # METHODS 4.5: abstains
+    assert question().radius(counted(50_400, 49_600, 100_000))[0] < 0  # abstains
     assert question().radius(counted(0, 5, 5))[0] == -np.inf
 
 

@@ -57,7 +57,7 @@ def test_fits_the_protocol(kind):
 
 
 def test_a_model_that_never_changes_its_mind_gets_the_reference_radius():
-    # METHODS 4.5: 100 of 100 at alpha .001 and sigma .5
+    # 100 of 100 at alpha .001 and sigma .5
     found = GaussianSmoothing(sigma=0.5, n=100)(sure(), torch.rand(4, 1, 3, 3))
     assert found.prediction.tolist() == [1] * 4
     assert found.radius.tolist() == pytest.approx([0.75023751] * 4, abs=1e-8)

@@ -96,7 +96,7 @@ def test_classes_are_measured_told_and_kept(place, monkeypatch):
     assert f"{max(result['dispersion']):.4g}" in shown
     assert "proposition 5.1 applies and holds" in shown
     assert "Classes in feature space" in read(place / found["report"]).tables
-    monkeypatch.setattr("holdfast.analysis.class_geometry.class_geometry", None)
+    monkeypatch.setattr("holdfast.analysis.class_geometry.geometry_of", None)
     assert said("analyse", "classes", run, cwd=place)["result"] == result  # known, whatever the batch size
     other = refused("analyse", "classes", run, "--delta-v", "0", cwd=place)
     assert "expected --delta-v above 0" in other

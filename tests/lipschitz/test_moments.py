@@ -13,7 +13,7 @@ from holdfast.lipschitz.moments import larger_moments, normal_cdf, normal_densit
 from holdfast.models import MODELS, build
 from tests.zoo import generator, images
 
-# METHODS.md 4.5: (mean, deviation) -> (mean, variance) behind a ReLU.
+# Computed apart: (mean, deviation) -> (mean, variance) behind a ReLU.
 RELU = {
     (0, 1): (0.3989422804, 0.3408450569),
     (1, 1): (1.0833154706, 0.7510878078),
@@ -74,7 +74,7 @@ def test_the_larger_of_two_against_simulation():
 
 
 def test_the_tiny_network_of_the_reference():
-    # METHODS.md 4.5: x = (.2, .5, -.1), W1, ReLU, W2 a rotation by 0.3.
+    # Computed apart: x = (.2, .5, -.1), W1, ReLU, W2 a rotation by 0.3.
     first, second = nn.Linear(3, 2, bias=False).double(), nn.Linear(2, 2, bias=False).double()
     with torch.no_grad():
         first.weight.copy_(torch.tensor([[1, 0, 0], [0, 0.6, 0.8]]))

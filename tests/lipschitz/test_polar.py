@@ -18,7 +18,7 @@ def polar(a):
 
 
 def test_one_step_and_the_limit_are_the_reference_values():
-    # METHODS.md 4.5; the limit is the polar factor.
+    # Computed apart; the limit is the polar factor.
     a = torch.tensor([[1, 0.2], [0.1, 0.8]], dtype=torch.float64) / 2
     step = torch.tensor([[0.683375, 0.124], [0.0546875, 0.56425]], dtype=torch.float64)
     limit = torch.tensor([[0.9984603532, 0.0554700196], [-0.0554700196, 0.9984603532]], dtype=torch.float64)

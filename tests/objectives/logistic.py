@@ -1,4 +1,4 @@
-"""The logistic regression of METHODS.md chapter 6, w = (1, -2), x = (0.5, 0.3), y = 1, as a network of two logits."""
+"""A logistic regression with known values, w = (1, -2), x = (0.5, 0.3), y = 1, as a network of two logits."""
 
 import torch
 from torch import nn

@@ -47,7 +47,7 @@ def test_it_has_state_and_says_what_it_needs():
     assert set(Center().started(Direct(W, B), 3, torch.arange(5)).state_dict()) == {"centres"}
     with pytest.raises(ModelError, match="center needs a model with features"):
         Center()(half_space(16), images(4), labels(4, 2))
-    with pytest.raises(ValueError, match="weight must not be negative"):
+    with pytest.raises(ValueError, match="weight must be finite and not negative"):
         Center(weight=-1.0)
     with pytest.raises(ValueError, match=r"rate must lie in \[0, 1\]"):
         Center(rate=1.5)

@@ -1,5 +1,6 @@
-"""Numbers of METHODS.md chapter 3 (computed independently in float64), gradients, memory, and what may not break."""
+"""Reference numbers (computed apart in float64), gradients, memory, and what may not break."""
 
+import copy
 import dataclasses
 
 import pytest
@@ -13,10 +14,10 @@ from holdfast.augment import HorizontalFlip, RandomCrop, Spider
 from holdfast.corruptions import Clean, GaussianNoise, UniformNoise
 from holdfast.errors import ModelError
 from holdfast.losses import cross_entropy
-from holdfast.objectives import Discriminative, TermWeights
+from holdfast.objectives import Center, Discriminative, LargeMargin, TermWeights
 from holdfast.objectives.centroids import class_sums, means
 from holdfast.objectives.discriminative import compactness, margin_loss, signed_distances
-from holdfast.rng import Streams
+from holdfast.rng import Streams, streams
 from holdfast.types import Stateful
 from tests.zoo import Affine, generator, half_space, images, labels, normed, seeded
 
@@ -315,7 +316,7 @@ def test_models_without_features_are_one_line():
     ("fields", "says"),
     [
         ({"momentum": 1.0}, r"momentum must lie in \[0, 1\)"),
-        ({"delta_v": -0.1}, "delta_v and delta_d must not be negative"),
+        ({"delta_v": -0.1}, "delta_v and delta_d must be finite and not negative"),
         ({"augment": (RandomCrop(padding=1), Spider(tau=1.0))}, "augmentations that leave labels alone"),
     ],
 )
@@ -324,6 +325,34 @@ def test_impossible_settings_are_refused_at_once(fields, says):
         Discriminative(**fields)
 
 
-def test_negative_weights_are_refused():
-    with pytest.raises(ValueError, match="margin must not be negative"):
-        TermWeights(margin=-1.0)
+@pytest.mark.parametrize("weight", [-1.0, float("inf"), float("nan")])
+def test_weights_are_finite_and_not_negative(weight):
+    with pytest.raises(ValueError, match="margin must be finite and not negative"):
+        TermWeights(margin=weight)
+
+
+@pytest.mark.parametrize(
+    "method", [Discriminative(), Center(), LargeMargin()], ids=lambda method: type(method).__name__
+)
+def test_a_network_that_does_more_than_its_head_is_refused_at_the_first_batch(method):
+    class Doubled(Direct):
+        def forward(self, x):
+            return 2 * self.head(x)
+
+    memory, model = method.started(Doubled(W, B), 3, torch.arange(5)), Doubled(W, B)
+    with pytest.raises(ModelError, match=r"needs a model whose logits are head\(features\(x\)\)"):
+        memory(model, Q, Y)
+    memory = method.started(Direct(W, B), 3, torch.arange(5))
+    memory(Direct(W, B), Q, Y)
+    memory(model, Q, Y)  # asked once
+
+
+def test_looking_at_a_network_moves_no_statistics():
+    model, x, y = normed().train(), images(9), labels(9, 3)
+    memory, other = Discriminative(noise=Clean()).started(model, 3, torch.arange(9)), copy.deepcopy(model)
+    memory(model, x, y, rng=streams(None, x))
+    Discriminative(noise=Clean())(other, x, y, rng=streams(None, x))
+    assert model.training
+    assert model.norm.training
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(tensor, other.state_dict()[name]), name

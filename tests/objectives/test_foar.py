@@ -17,7 +17,7 @@ from tests.zoo import images, labels, linear
 
 
 def test_has_the_reference_value():
-    # METHODS.md chapter 6: 8/255 times the sum of the gradient's absolute values.
+    # 8/255 times the sum of the gradient's absolute values.
     terms = FOAR(threat=Linf(8 / 255), start="zero")(Logistic(), X, Y)
     assert float(terms.parts["regulariser"].detach()) == pytest.approx(0.0494098059, abs=6e-11)
 

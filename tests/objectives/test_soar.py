@@ -1,4 +1,4 @@
-"""Second-order adversarial regularisation: the numbers of METHODS.md chapter 6, the bound and its printed form."""
+"""Second-order adversarial regularisation: reference numbers, the bound and its printed form."""
 
 import math
 
@@ -85,7 +85,7 @@ def mean_length(eigenvalues):
 def test_estimators_tell_the_two_expectations_apart():
     """Equation 3.8 prints E|Hz| = |H|_F; the mean of |Hz| tends to a smaller number, the root mean square to |H|_F."""
     whole = augmented(GRADIENT[0], hessian())
-    assert mean_length(torch.linalg.eigvalsh(whole).numpy()) == pytest.approx(1.8406, abs=5e-4)  # METHODS.md, sampled
+    assert mean_length(torch.linalg.eigvalsh(whole).numpy()) == pytest.approx(1.8406, abs=5e-4)  # a sampled reference
     z = Streams(0, "z", 1).normal(torch.empty(1, 200_000, 3, dtype=torch.float64))[0]
     lengths = torch.linalg.vector_norm(z @ whole, dim=1)[:, None]
     assert float(estimate(lengths, "mean")) == pytest.approx(1.8406, rel=0.01)
@@ -146,7 +146,7 @@ def test_printed_proposition_fails():
     """d = 1, gradient 1/2, Hessian 1/4, eps 1: the loss gains 0.625, more than equation 3.7 allows."""
     gradient, bend = np.array([0.5]), np.array([[0.25]])
     assert largest(gradient, bend, 1.0) == pytest.approx(0.625)
-    # H has one eigenvalue, 5/4, so that E|Hz| = 5/4 sqrt(2/pi); METHODS.md has 0.498, which was sampled.
+    # H has one eigenvalue, 5/4, so that E|Hz| = 5/4 sqrt(2/pi); sampled it is 0.498.
     assert bound(gradient, bend, 1.0, printed) == pytest.approx(1.25 * math.sqrt(2 / math.pi) - 0.5, abs=1e-6)
     assert bound(gradient, bend, 1.0, np.linalg.norm) == pytest.approx(0.75)
     assert bound(gradient, bend, 1.0, printed) < largest(gradient, bend, 1.0)

@@ -39,7 +39,7 @@ def test_cosine_by_hand():
 
 
 def test_restarts_come_after_growing_cycles():
-    # SRA's schedule: 20 + 40 + 80 + 160 = 300 epochs (METHODS 4.3)
+    # SRA's schedule: 20 + 40 + 80 + 160 = 300 epochs
     schedule = CosineRestarts(first=20, factor=2)
     for start, length in ((0, 20), (20, 40), (60, 80), (140, 160)):
         assert schedule(start, 300) == 1

@@ -24,7 +24,7 @@ def found(*trials, goals=ACCURACY, ranges=RANGES):
 
 
 # Table 7 of the seed's appendix: hours pruned, hours predicted without pruning, gain, equivalent trials of 30.
-# It prints 7.65 in the first column, where its own numbers give 7.66 (METHODS.md 1.4).
+# It prints 7.65 in the first column, where its own numbers give 7.66.
 TABLE_7 = [
     (14.84, 58.15, 3.92, 7.66),
     (14.06, 71.99, 5.12, 5.86),

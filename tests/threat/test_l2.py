@@ -13,7 +13,7 @@ def rows(*values):
     return torch.tensor([values], dtype=torch.float64)
 
 
-# METHODS 1.4, clipping-aware rescaling.
+# Clipping-aware rescaling, computed apart.
 @pytest.mark.parametrize(
     ("x", "d", "r", "eta"),
     [

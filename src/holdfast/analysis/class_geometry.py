@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.errors import ModelError
-from holdfast.models.head import linear_head
+from holdfast.models.head import check_linear, check_whole, linear_head
 from holdfast.objectives.centroids import class_sums, means
 from holdfast.objectives.discriminative import signed_distances
 
@@ -83,6 +83,28 @@ class Proposition:
 
 
 def class_geometry(
+    model: nn.Module, x: Tensor, y: Tensor, *, delta_v: float = 0.5, batch_size: int = 256
+) -> ClassGeometry:
+    r"""Measure the classes of labelled images in the feature space of a network.
+
+    Args:
+        model: with `features` and a linear `head`, in the mode it is judged in.
+        x: images, (N, ...).
+        y: labels, (N,).
+        delta_v: :math:`\delta_v`, for `within`.
+        batch_size: images in a pass.
+
+    Raises:
+        ModelError: where the logits are not a linear function of finite features.
+    """
+    head = linear_head(model, "class geometry")
+    check_linear(head, "class geometry")
+    check_whole(model, head, x[:batch_size], "class geometry")
+    features = torch.cat([*features_by_batch(model, x, batch_size=batch_size)])
+    return geometry_of(features, y, head.weight.detach(), head.detached_bias, delta_v=delta_v)
+
+
+def geometry_of(
     features: Tensor, y: Tensor, weight: Tensor, bias: Tensor | None = None, *, delta_v: float = 0.5
 ) -> ClassGeometry:
     r"""Measure the classes of labelled features, exactly: every pair of examples is looked at, a block at a time.

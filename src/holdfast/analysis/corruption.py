@@ -57,7 +57,7 @@ class Corrupted:
         source: directory of stored ones, else empty.
         errors: share of wrong answers by kind and severity, over the examples that all of these saw.
         examples: how many.
-        half: half of the 95 % interval of the mean error, as examples vary.
+        half: half of the 95 % interval of the mean error, as examples vary; None for one example.
     """
 
     run: str
@@ -66,7 +66,7 @@ class Corrupted:
     source: str
     errors: Mapping[tuple[str, int], float]
     examples: int
-    half: float
+    half: float | None
 
     @property
     def title(self) -> str:
@@ -157,7 +157,7 @@ def _corrupted(rows: pl.DataFrame, run: str, weights: str, family: str, source: 
     if set(WANTED[family]) <= {kind for kind, _ in errors}:
         averaged = rows.filter(pl.col("kind").is_in(WANTED[family]) & pl.col("severity").is_in(_shared(errors, family)))
     per_example = averaged.group_by("example").agg(wrong=(~pl.col("correct")).mean())["wrong"].to_list()
-    half = spread(per_example).half if per_example else 0.0
+    half = spread(per_example).half if per_example else None
     return Corrupted(run, weights, family, source, errors, rows["example"].n_unique(), half)
 
 

@@ -8,6 +8,7 @@ Reference:
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterator
 
 import torch
@@ -39,8 +40,10 @@ def rescaled(network: Network, nu: float) -> Network:
             ReLU and pooling; it is not changed.
         nu: :math:`\nu > 0`.
     """
-    if not nu > 0:
-        raise ValueError(f"nu must be positive, got {nu}")
+    if not 0 < nu < math.inf:
+        raise ValueError(f"nu must be positive and finite, got {nu}")
+    if not isinstance(network, Network):
+        raise ModelError(f"rescaled: expected one of holdfast's networks, got {type(network).__name__}")
     made = copy.deepcopy(network)
     with torch.no_grad():
         for layer in (_before_features(made), made.head):
@@ -59,9 +62,11 @@ def _before_features(network: Network) -> nn.Module:
         if not isinstance(layer, HOMOGENEOUS):
             raise ModelError(
                 f"rescaled: expected a linear layer before the features, got {type(layer).__name__}; "
-                "give the network a feature_dim"
+                "a network with a feature_dim has one"
             )
-    raise ModelError("rescaled: expected a linear layer before the features, got none; give the network a feature_dim")
+    raise ModelError(
+        "rescaled: expected a linear layer before the features, got none; a network with a feature_dim has one"
+    )
 
 
 def _chain(*modules: nn.Module) -> Iterator[nn.Module]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,19 +15,26 @@ class Spread:
 
     Args:
         mean: of the sample.
-        deviation: standard deviation of the sample, 0 for one number.
-        half: half of the 95 % normal interval of the mean.
+        deviation: standard deviation of the sample; None for one number, which has none.
+        half: half of the 95 % normal interval of the mean; None for one number.
     """
 
     mean: float
-    deviation: float
-    half: float
+    deviation: float | None
+    half: float | None
 
 
 def spread(values: Sequence[float]) -> Spread:
     """Mean, deviation and interval."""
-    deviation = statistics.stdev(values) if len(values) > 1 else 0.0
+    if len(values) == 1:
+        return Spread(values[0], None, None)
+    deviation = statistics.stdev(values)
     return Spread(statistics.fmean(values), deviation, 1.959964 * deviation / math.sqrt(len(values)))
+
+
+def give_or_take(half: float | None, write: Callable[[float], str]) -> str:
+    """Half an interval as text after a mean: one number says nothing of how far its mean is off."""
+    return "± ?" if half is None else f"± {write(half)}"
 
 
 def by_class(result: Mapping[str, Any]) -> dict[int, list[float]]:

@@ -101,8 +101,9 @@ def stability(
 
 def features_and_logits(model: FeatureClassifier, x: Tensor) -> tuple[Tensor, Tensor]:
     """Penultimate features, (N, F), and logits, (N, K), in one pass."""
-    features = model.features(x).flatten(1)
-    return features, model.head(features)
+    head = linear_head(model, "stability")
+    features = head.features(x)
+    return features, head.logits(features)
 
 
 def longest_row(model: object) -> float:

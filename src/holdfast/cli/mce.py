@@ -52,9 +52,17 @@ def command(
     relative = [f"relative to {reference}"] if reference else []
     rows = []
     for record in records:
-        mean = "not complete" if record["mce"] is None else f"{percent(record['mce'])} ± {100 * record['half']:.1f}"
+        mean = _mean(record["mce"], record["half"])
         extra = ["unknown" if record["relative"] is None else f"{record['relative']:.4f}"] if reference else []
         size = f"{record['kinds']} x {len(record['severities'])}"
         title = GRADED[record["family"]] + (f" ({record['source']})" if record["source"] else "")
         rows.append([f"{record['run']}, {title}", mean, *extra, size, str(record["images"])])
     table(["run", "mean corruption error, 95 %", *relative, "kinds x severities", "images"], rows)
+
+
+def _mean(mce: float | None, half: float | None) -> str:
+    from holdfast.analysis.spread import give_or_take
+
+    if mce is None:
+        return "not complete"
+    return f"{percent(mce)} {give_or_take(half, lambda half: f'{100 * half:.1f}')}"

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from holdfast.errors import ModelError
+from holdfast.modes import evaluating
 from holdfast.types import Classifier
 
 
@@ -28,6 +29,11 @@ class LinearHead:
     layer: Callable[[Tensor], Tensor]
     weight: Tensor
     bias: Tensor | None
+
+    @property
+    def detached_bias(self) -> Tensor | None:
+        """The bias as a constant."""
+        return None if self.bias is None else self.bias.detach()
 
     def logits(self, features: Tensor) -> Tensor:
         """Logits, (N, K). Fabric returns features in float32, whatever the precision of the layer."""
@@ -74,6 +80,28 @@ def check_whole(model: Classifier, head: LinearHead, x: Tensor, who: str) -> Non
     found, expected = model(x), head.logits(head.features(x))
     if not torch.allclose(found.to(expected), expected, rtol=1e-3, atol=1e-3, equal_nan=True):
         raise ModelError(f"{who} needs a model whose logits are head(features(x)); those of {_said(model)} differ")
+
+
+@dataclass
+class Whole:
+    """Checks once that a model is its head after its features, on the first images that it is shown.
+
+    Args:
+        who: asks, for the message.
+        known: nothing is left to check.
+    """
+
+    who: str
+    known: bool = False
+
+    def head_of(self, model: Classifier, x: Tensor) -> LinearHead:
+        """The linear head of a model in training; its statistics stay as they are."""
+        head = linear_head(model, self.who)
+        if not self.known:
+            with evaluating(model):
+                check_whole(model, head, x, self.who)
+            self.known = True
+        return head
 
 
 def _fits(bias: object, weight: Tensor) -> bool:

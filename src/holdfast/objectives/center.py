@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from holdfast.losses import cross_entropy
-from holdfast.models.head import LinearHead, linear_head
+from holdfast.models.head import LinearHead, Whole, linear_head
 from holdfast.objectives.centroids import class_sums, everywhere
 from holdfast.rng import Streams
 from holdfast.types import Classifier, Terms
@@ -38,19 +39,19 @@ class Center:
     rate: float = 0.5
 
     def __post_init__(self) -> None:
-        if not self.weight >= 0:
-            raise ValueError(f"weight must not be negative, got {self.weight}")
+        if not 0 <= self.weight < math.inf:
+            raise ValueError(f"weight must be finite and not negative, got {self.weight}")
         if not 0 <= self.rate <= 1:
             raise ValueError(f"rate must lie in [0, 1], got {self.rate}")
 
     def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
         """Terms of a first batch, with centres at zero; `rng` is not used."""
         head = linear_head(model, NAME)
-        return Centres(self, head, len(head.weight)).forward(model, x, y)
+        return Centres(self, head, len(head.weight), Whole(NAME, known=True)).forward(model, x, y)
 
     def started(self, model: nn.Module, classes: int, examples: Tensor) -> nn.Module:
         """The same with centres that follow the features."""
-        return Centres(self, linear_head(model, NAME), classes)
+        return Centres(self, linear_head(model, NAME), classes, Whole(NAME))
 
 
 class Centres(nn.Module):
@@ -60,20 +61,21 @@ class Centres(nn.Module):
         objective: its settings.
         head: of the network that is trained.
         classes: how many.
+        whole: checks the network at the first batch.
     """
 
     centres: Tensor
 
-    def __init__(self, objective: Center, head: LinearHead, classes: int) -> None:
+    def __init__(self, objective: Center, head: LinearHead, classes: int, whole: Whole) -> None:
         super().__init__()
-        self.objective = objective
+        self.objective, self.whole = objective, whole
         kind = torch.promote_types(head.weight.dtype, torch.float32)
         centres = torch.zeros(classes, head.weight.shape[1], dtype=kind, device=head.weight.device)
         self.register_buffer("centres", centres)
 
     def forward(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
         """Terms of a batch, after which the centres move."""
-        head = linear_head(model, NAME)
+        head = self.whole.head_of(model, x)
         features = head.features(x)
         loss = cross_entropy(head.logits(features), y).mean()
         q = features.to(self.centres.dtype)

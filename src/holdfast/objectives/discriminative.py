@@ -24,6 +24,7 @@ Reference:
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import torch
@@ -32,7 +33,7 @@ from torch import Tensor, nn
 from holdfast.augment import softens
 from holdfast.corruptions import GaussianNoise
 from holdfast.losses import cross_entropy
-from holdfast.models.head import LinearHead, check_linear, linear_head
+from holdfast.models.head import LinearHead, Whole, check_linear, linear_head
 from holdfast.objectives.centroids import by_class, class_sums, everywhere, means
 from holdfast.rng import Streams, streams
 from holdfast.threat.l2 import norm
@@ -62,8 +63,8 @@ class TermWeights:
 
     def __post_init__(self) -> None:
         for name in ("compact", "margin", "reg", "noisy"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name} must be finite and not negative, got {getattr(self, name)}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,8 +90,9 @@ class Discriminative:
     momentum: float = 0.99
 
     def __post_init__(self) -> None:
-        if not (self.delta_v >= 0 and self.delta_d >= 0):
-            raise ValueError(f"delta_v and delta_d must not be negative, got {self.delta_v} and {self.delta_d}")
+        if not (0 <= self.delta_v < math.inf and 0 <= self.delta_d < math.inf):
+            got = f"{self.delta_v} and {self.delta_d}"
+            raise ValueError(f"delta_v and delta_d must be finite and not negative, got {got}")
         if not 0 <= self.momentum < 1:
             raise ValueError(f"momentum must lie in [0, 1), got {self.momentum}")
         if any(softens(one) for one in self.augment):
@@ -99,13 +101,13 @@ class Discriminative:
     def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
         """Terms of a first batch: without memory the centroids are those of the batch."""
         head = linear_head(model, NAME)
-        return Centroids(self, head, len(head.weight)).forward(model, x, y, rng=rng)
+        return Centroids(self, head, len(head.weight), Whole(NAME, known=True)).forward(model, x, y, rng=rng)
 
     def started(self, model: nn.Module, classes: int, examples: Tensor) -> nn.Module:
         """The same with momentum centroids."""
         head = linear_head(model, NAME)
         check_linear(head, NAME)
-        return Centroids(self, head, classes)
+        return Centroids(self, head, classes, Whole(NAME))
 
     def clean_view(self, x: Tensor, rng: Streams) -> Tensor:
         """The images after augmentations of their own."""
@@ -128,14 +130,15 @@ class Centroids(nn.Module):
         objective: its settings.
         head: of the network that is trained.
         classes: how many.
+        whole: checks the network at the first batch.
     """
 
     centroids: Tensor
     seen: Tensor
 
-    def __init__(self, objective: Discriminative, head: LinearHead, classes: int) -> None:
+    def __init__(self, objective: Discriminative, head: LinearHead, classes: int, whole: Whole) -> None:
         super().__init__()
-        self.objective = objective
+        self.objective, self.whole = objective, whole
         kind = torch.promote_types(head.weight.dtype, torch.float32)  # a mean of many batches needs digits
         zeros = torch.zeros(classes, head.weight.shape[1], dtype=kind, device=head.weight.device)
         self.register_buffer("centroids", zeros)
@@ -143,7 +146,7 @@ class Centroids(nn.Module):
 
     def forward(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
         """Terms of a batch, which is remembered."""
-        said, head = self.objective, linear_head(model, NAME)
+        said, head = self.objective, self.whole.head_of(model, x)
         rng = streams(rng, x)
         features = head.features(said.clean_view(x, rng))
         loss = cross_entropy(head.logits(features), y).mean()

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.losses import cross_entropy
-from holdfast.models.head import LinearHead, check_linear, linear_head
+from holdfast.models.head import LinearHead, Whole, check_linear, linear_head
 from holdfast.rng import Streams
 from holdfast.threat.l2 import norm
 from holdfast.types import Classifier, Terms
@@ -74,13 +74,13 @@ class LargeMargin:
 
     def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
         """Terms of the first step; `rng` is not used."""
-        return Annealed(self, linear_head(model, NAME)).forward(model, x, y)
+        return Annealed(self, linear_head(model, NAME), Whole(NAME, known=True)).forward(model, x, y)
 
     def started(self, model: nn.Module, classes: int, examples: Tensor) -> nn.Module:
         """The same with a count of its steps."""
         head = linear_head(model, NAME)
         check_linear(head, NAME)
-        return Annealed(self, head)
+        return Annealed(self, head, Whole(NAME))
 
 
 class Annealed(nn.Module):
@@ -89,18 +89,19 @@ class Annealed(nn.Module):
     Args:
         objective: its settings.
         head: of the network that is trained.
+        whole: checks the network at the first batch.
     """
 
     step: Tensor
 
-    def __init__(self, objective: LargeMargin, head: LinearHead) -> None:
+    def __init__(self, objective: LargeMargin, head: LinearHead, whole: Whole) -> None:
         super().__init__()
-        self.objective = objective
+        self.objective, self.whole = objective, whole
         self.register_buffer("step", torch.zeros((), dtype=torch.int64, device=head.weight.device))
 
     def forward(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
         """Terms of a batch, which counts as a step."""
-        head = linear_head(model, NAME)
+        head = self.whole.head_of(model, x)
         features = head.features(x)
         self.step = self.step + 1
         plain = self.objective.annealing(self.step)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from holdfast.analysis.corruption import Corrupted, corrupted
+from holdfast.analysis.spread import give_or_take
 from holdfast.errors import HoldfastError
 from holdfast.report.checks import checks_of
 from holdfast.report.curves import Chart, Curve
@@ -81,7 +82,7 @@ def mean_tables(runs: Sequence[RunData], found: Sequence[tuple[int, Corrupted]])
         for place, one in members:
             mean, first = one.mean(), next(other for _, other in members if other.source == one.source)
             cells = [
-                Cell("incomplete") if mean is None else Cell(percent(mean), f"± {percent(one.half)}"),
+                Cell("incomplete") if mean is None else Cell(percent(mean), give_or_take(one.half, percent)),
                 Cell(_relative(one, first)), Cell(f"{len(one.kinds)} x {len(one.severities)}"),
                 Cell(count(one.examples)),
             ]  # fmt: skip

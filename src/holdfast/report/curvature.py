@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from holdfast.analysis.curvature_and_noise import Box, Correlation, CurvatureSummary, summarise
+from holdfast.analysis.spread import give_or_take
 from holdfast.report import stability
 from holdfast.report.curves import Chart, Curve
 from holdfast.report.figures import COLOURS, Figure, figure, plain
@@ -119,7 +120,7 @@ def summary_table(found: Sequence[Summed]) -> Table | None:
     for one in found:
         bend, error, largest = one.found.curvature, one.found.relative_error, one.found.eigenvalue
         cells = [
-            Cell(short(one.found.median)), Cell(short(bend.mean), f"± {short(bend.half)}"),
+            Cell(short(one.found.median)), Cell(short(bend.mean), give_or_take(bend.half, short)),
             Cell("" if error is None else percent(error)), Cell(short(one.found.gradient_norm)),
             Cell("not asked" if largest is None else short(largest), _residual(one.found)),
             Cell(percent(one.found.right_under_noise), one.noise),
@@ -226,7 +227,9 @@ def group_table(found: Sequence[Summed]) -> Table:
     rows = []
     for one in found:
         cells = {
-            group.right: Cell(short(group.curvature.mean), f"± {short(group.curvature.half)}, {count(group.examples)}")
+            group.right: Cell(
+                short(group.curvature.mean), f"{give_or_take(group.curvature.half, short)}, {count(group.examples)}"
+            )
             for group in one.found.groups
         }
         last = [_correlation(one.found.correlation_of_means), _correlation(one.found.correlation)]

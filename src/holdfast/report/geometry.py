@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from holdfast.analysis.spread import by_class, spread
+from holdfast.analysis.spread import by_class, give_or_take, spread
 from holdfast.analysis.store import Answer
 from holdfast.report.curves import Chart, Curve
 from holdfast.report.figures import Figure, figures
@@ -56,12 +56,17 @@ def thickness_table(runs: Sequence[RunData]) -> Table | None:
         found, reached = spread(result["value"]), sum(result["reached"]) / len(result["reached"])
         band = f"({short(settings['alpha'])}, {short(settings['beta'])})"
         cells = [
-            Cell(decimal(found.mean, 4), f"± {decimal(found.half, 4)}"), Cell(decimal(found.deviation, 4)),
+            Cell(_four(found.mean), give_or_take(found.half, _four)),
+            Cell("" if found.deviation is None else _four(found.deviation)),
             Cell(percent(reached)), Cell(count(len(result["value"]))), Cell(band), Cell(short(settings["eps"])),
         ]  # fmt: skip
         rows.append((_who(run, answer), cells))
     columns = ("Mean, 95 %", "Deviation", "Segments that arrive", "Images", "Band", "Longest segment (ℓ2)")
     return Table("Boundary thickness", "Run", columns, rows) if rows else None
+
+
+def _four(value: float) -> str:
+    return decimal(value, 4)
 
 
 def class_thickness_table(runs: Sequence[RunData]) -> Table | None:
@@ -91,7 +96,7 @@ def flatness_charts(runs: Sequence[RunData]) -> tuple[Chart, ...]:
         levels = answer.result["levels"]
         found = [spread(level["losses"]) for level in levels]
         x, y = (tuple(values) for values in ([level["radius"] for level in levels], [one.mean for one in found]))
-        low, high = (tuple(one.mean + sign * one.half for one in found) for sign in (-1, 1))
+        low, high = (tuple(one.mean + sign * (one.half or 0.0) for one in found) for sign in (-1, 1))
         kind = f"{answer.weights} weights"
         curves.setdefault(answer.settings["by_filter"], []).append(Curve(place, kind, x, y, low, high))
     return tuple(
@@ -107,7 +112,7 @@ def flatness_tables(runs: Sequence[RunData]) -> list[Table]:
         cells = columns.setdefault(settings["by_filter"], {}).setdefault(_who(run, answer), {})
         for level in answer.result["levels"]:
             losses, errors = spread(level["losses"]), spread(level["errors"])
-            note = f"± {decimal(losses.half, 4)}; {percent(1 - errors.mean)} right"
+            note = f"{give_or_take(losses.half, _four)}; {percent(1 - errors.mean)} right"
             cells[level["radius"]] = Cell(decimal(losses.mean, 4), note)
     return [
         Table(

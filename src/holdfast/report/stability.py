@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from holdfast.analysis.spread import give_or_take
 from holdfast.analysis.stability_bounds import AtDelta, quadratic_share, stability_curve
 from holdfast.report.curves import Chart, Curve
 from holdfast.report.figures import Figure, figures
@@ -107,9 +108,14 @@ def table(found: Sequence[Moved]) -> Table | None:
     rows = []
     for moved in found:
         for at in moved.curve:
-            gap = Cell("") if at.loss_gap is None else Cell(short(at.loss_gap.mean), f"± {short(at.loss_gap.half)}")
+            gap = (
+                Cell("")
+                if at.loss_gap is None
+                else Cell(short(at.loss_gap.mean), give_or_take(at.loss_gap.half, short))
+            )
             cells = [
-                Cell(percent(at.eta.mean), f"± {decimal(100 * at.eta.half)}"), gap, Cell(count(at.outside)),
+                Cell(percent(at.eta.mean), give_or_take(at.eta.half, lambda half: decimal(100 * half))), gap,
+                Cell(count(at.outside)),
                 Cell(percent(at.below_upper)), Cell("" if at.looseness is None else short(at.looseness)),
                 Cell(percent(at.above_lower)), Cell(percent(at.vacuous)),
             ]  # fmt: skip

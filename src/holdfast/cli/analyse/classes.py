@@ -62,11 +62,10 @@ def ask(
 
 def measured(features: "Tensor", y: "Tensor", head: "LinearHead", delta_v: float, delta_d: float) -> dict[str, Any]:
     """The answer in plain values; None where there is no hyperplane or no other class."""
-    from holdfast.analysis.class_geometry import class_geometry, propositions
+    from holdfast.analysis.class_geometry import geometry_of, propositions
     from holdfast.analysis.compactness import intermediate_divergence_bound, mapping_errors, smallest_share
 
-    bias = None if head.bias is None else head.bias.detach()
-    found = class_geometry(features, y, head.weight.detach(), bias, delta_v=delta_v)
+    found = geometry_of(features, y, head.weight.detach(), head.detached_bias, delta_v=delta_v)
     radius, far = float(found.radius.max()), float(found.centroid_margin.min())
     tau, low = smallest_share(found.within, found.count)
     mapping = mapping_errors(features, y, delta_v=delta_v)

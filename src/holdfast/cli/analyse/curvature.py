@@ -99,13 +99,15 @@ def _unit(asked: About) -> Any:
 
 def show(answer: "Answer") -> None:
     """The network in one row, then figures 8 and 9 in numbers."""
+    from holdfast.analysis.spread import give_or_take
+
     result, settings = answer.result, answer.settings
     how = "exact products" if settings["step"] is None else f"differences at {settings['step']:g}"
     unit = "normalised inputs" if settings["normalised"] else "pixels in [0, 1]"
     bend, largest = result["curvature"], result["eigenvalue"]
     rows = [
         ["curvature, median", f"{result['median']:.4g}"],
-        ["curvature, mean", f"{bend['mean']:.4g} ± {bend['half']:.2g}"],
+        ["curvature, mean", f"{bend['mean']:.4g} {give_or_take(bend['half'], '{:.2g}'.format)}"],
         ["its error for one image", "" if result["relative_error"] is None else percent(result["relative_error"])],
         ["gradient norm, median", f"{result['gradient_norm']:.4g}"],
         ["largest eigenvalue, median", "not asked" if largest is None else f"{largest:.4g}"],
@@ -124,7 +126,7 @@ def show(answer: "Answer") -> None:
             str(one["right"]),
             str(one["examples"]),
             f"{one['curvature']['mean']:.4g}",
-            f"± {one['curvature']['half']:.2g}",
+            give_or_take(one["curvature"]["half"], "{:.2g}".format),
         ]
         for one in result["groups"]
     ]

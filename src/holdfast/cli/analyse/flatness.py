@@ -44,12 +44,18 @@ def ask(
 
 def show(answer: "Answer") -> None:
     """Loss and accuracy at each distance."""
-    from holdfast.analysis.spread import spread
+    from holdfast.analysis.spread import give_or_take, spread
 
     rows = []
     for level in answer.result["levels"]:
         losses, errors = spread(level["losses"]), spread(level["errors"])
-        rows.append([f"{level['radius']:g}", f"{losses.mean:.4f} ± {losses.half:.4f}", percent(1 - errors.mean)])
+        rows.append(
+            [
+                f"{level['radius']:g}",
+                f"{losses.mean:.4f} {give_or_take(losses.half, '{:.4f}'.format)}",
+                percent(1 - errors.mean),
+            ]
+        )
     way = "of each filter's length" if answer.settings["by_filter"] else "in all parameters"
     title = f"{answer.settings['draws']} directions, {answer.settings['examples']} images"
     table([f"distance {way}", "mean loss, 95 %", "accuracy"], rows, title=title)

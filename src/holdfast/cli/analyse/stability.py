@@ -60,11 +60,14 @@ def _measure(asked: About) -> "Measure":
     """What is asked of a batch: stability, and the curvature to compare its bounds with."""
     from holdfast.analysis.curvature import input_curvature
     from holdfast.analysis.stability import stability
+    from holdfast.models.head import Whole
 
     settings: Any = asked.question.settings
     model: Any = asked.model
+    whole = Whole("analyse stability")
 
     def ask_batch(x: "Tensor", y: "Tensor", rng: Any) -> dict[str, "Tensor"]:
+        whole.head_of(model, x)
         bend = input_curvature(model, x, y, draws=settings["draws"], step=settings["step"], rng=rng)
         moved = stability(
             model, x, y, sigma=settings["sigma"], deltas=settings["deltas"], draws=settings["copies"], rng=rng
@@ -76,13 +79,16 @@ def _measure(asked: About) -> "Measure":
 
 def show(answer: "Answer") -> None:
     """A row for each distance, and what the bounds rest on."""
+    from holdfast.analysis.spread import give_or_take
+
     result, settings = answer.result, answer.settings
     rows = []
     for one in result["curve"]:
         gap, loose = one["loss_gap"], one["looseness"]
         rows.append([
-            f"{one['delta']:g}", f"{percent(one['eta']['mean'])} ± {100 * one['eta']['half']:.1f}",
-            "" if gap is None else f"{gap['mean']:.4f} ± {gap['half']:.4f}", str(one["outside"]),
+            f"{one['delta']:g}", _inside(**one["eta"]),
+            "" if gap is None else f"{gap['mean']:.4f} {give_or_take(gap['half'], '{:.4f}'.format)}",
+            str(one["outside"]),
             percent(one["below_upper"]), "" if loose is None else f"{loose:.2g}",
             percent(one["above_lower"]), percent(one["vacuous"]),
         ])  # fmt: skip
@@ -102,6 +108,12 @@ def show(answer: "Answer") -> None:
             f"the theorem takes the loss for quadratic: its mean squared change is {share:.3g} times that of its "
             "quadratic part (median; 1 for a quadratic)"
         )
+
+
+def _inside(mean: float, deviation: float | None, half: float | None) -> str:
+    from holdfast.analysis.spread import give_or_take
+
+    return f"{percent(mean)} {give_or_take(half, lambda half: f'{100 * half:.1f}')}"
 
 
 command = asking(ask, show)

@@ -54,14 +54,15 @@ def ask(
 
 def show(answer: "Answer") -> None:
     """Mean and spread, of all images and of each predicted class."""
-    from holdfast.analysis.spread import by_class, spread
+    from holdfast.analysis.spread import by_class, give_or_take, spread
 
     result, settings = answer.result, answer.settings
     groups = {"all": result["value"], **{f"class {name}": values for name, values in by_class(result).items()}}
-    rows = []
+    rows, four = [], "{:.4f}".format
     for name, values in groups.items():
         found = spread(values)
-        rows.append([name, str(len(values)), f"{found.mean:.4f} ± {found.half:.4f}", f"{found.deviation:.4f}"])
+        deviation = "" if found.deviation is None else four(found.deviation)
+        rows.append([name, str(len(values)), f"{four(found.mean)} {give_or_take(found.half, four)}", deviation])
     band = f"thickness of ({settings['alpha']:g}, {settings['beta']:g})"
     table(["images", "number", "mean, 95 %", "deviation"], rows, title=band)
     reached = sum(result["reached"]) / len(result["reached"])
