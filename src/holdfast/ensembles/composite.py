@@ -1,0 +1,112 @@
+"""One classifier out of an accurate one and a robust one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor, nn
+
+from holdfast.ensembles.mixing import Mixing, Strength
+from holdfast.errors import ModelError
+
+
+class Composite(nn.Module):
+    """A mixture of fixed strength.
+
+    It is a classifier as any other: attacks differentiate through everything in it, gradients of gradients included.
+    The two inside are frozen, in eval mode whatever the mode of the whole, and each normalises images in its own way.
+
+    Args:
+        standard: the accurate classifier.
+        robust: the robust classifier, of the same classes.
+        mixing: how their answers become one.
+        strength: from 0 (only `standard`) to infinity (only `robust`).
+    """
+
+    def __init__(self, standard: nn.Module, robust: nn.Module, mixing: Mixing, strength: float) -> None:
+        super().__init__()
+        if not strength >= 0:
+            raise ValueError(f"strength must not be negative, got {strength}")
+        self.standard, self.robust = frozen(standard), frozen(robust)
+        self.mixing, self.strength = mixing, strength
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits, (N, K)."""
+        return mixed(self, x, self.strength)
+
+    def train(self, mode: bool = True) -> Composite:
+        """The mode of the whole; the two classifiers inside stay in eval mode."""
+        super().train(mode)
+        self.standard.eval()
+        self.robust.eval()
+        return self
+
+
+class AdaptiveComposite(nn.Module):
+    r"""A mixture whose strength a policy chooses for every image: :math:`\alpha(x) = \exp(\beta_\theta(x))` (eq. 7).
+
+    Args:
+        standard: the accurate classifier.
+        robust: the robust classifier, of the same classes.
+        mixing: how their answers become one.
+        policy: first feature maps of both to :math:`\beta`, (N,).
+    """
+
+    def __init__(self, standard: nn.Module, robust: nn.Module, mixing: Mixing, policy: nn.Module) -> None:
+        super().__init__()
+        self.standard, self.robust = frozen(standard), frozen(robust)
+        self.mixing, self.policy = mixing, policy
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits, (N, K)."""
+        return mixed(self, x, self.strengths(x).exp())
+
+    def strengths(self, x: Tensor) -> Tensor:
+        r""":math:`\beta`, the logarithm of the strength that the policy chooses for each image, (N,)."""
+        beta: Tensor = self.policy(first_maps(self.standard, x), first_maps(self.robust, x))
+        return beta
+
+    def train(self, mode: bool = True) -> AdaptiveComposite:
+        """The mode of the policy; the two classifiers inside stay in eval mode."""
+        super().train(mode)
+        self.standard.eval()
+        self.robust.eval()
+        return self
+
+
+def frozen(model: nn.Module) -> nn.Module:
+    """The model in eval mode, with parameters that ask for no gradient."""
+    return model.eval().requires_grad_(False)
+
+
+def first_maps(model: nn.Module, x: Tensor) -> Tensor:
+    """Output of a network's first stage.
+
+    Raises:
+        ModelError: where the network does not show its stages.
+    """
+    stages = getattr(model, "stages", None)
+    if stages is None:
+        raise ModelError(f"a policy needs networks with stages(x), got {type(model).__name__}")
+    first: Tensor = next(iter(stages(x)))
+    return first
+
+
+def mixed(composite: Composite | AdaptiveComposite, x: Tensor, strength: Strength) -> Tensor:
+    """Logits of a composite at another strength, (N, K).
+
+    Raises:
+        ModelError: where the two classifiers do not have the same classes.
+    """
+    try:
+        return composite.mixing(composite.standard, composite.robust, x, strength)
+    except RuntimeError as error:
+        sizes = [model(x[:1].detach()).shape[1] for model in (composite.standard, composite.robust)]
+        if sizes[0] != sizes[1]:
+            raise ModelError(f"expected two classifiers of the same classes, got {sizes[0]} and {sizes[1]}") from error
+        raise
+
+
+def aimed(composite: Composite | AdaptiveComposite, strength: float) -> Callable[[Tensor], Tensor]:
+    """What an adversary who expects this strength attacks: 0 the accurate classifier alone, infinity the robust one."""
+    return lambda x: mixed(composite, x, strength)

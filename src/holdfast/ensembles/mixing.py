@@ -1,0 +1,214 @@
+r"""How the answers of an accurate classifier :math:`g` and a robust one :math:`h` become one.
+
+Every mixing has a strength from 0 (only :math:`g`) to infinity (only :math:`h`), the same for all images or one for
+each; both ends are exact.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from holdfast.ensembles.magnitudes import BLOCK, class_magnitudes, top_magnitude
+from holdfast.threat import THREATS
+from holdfast.types import Classifier
+
+Strength = float | Tensor
+"""One number for all images, or one for each, (N,)."""
+
+
+class Mixing(Protocol):
+    """Makes one classifier of two."""
+
+    def __call__(self, standard: Classifier, robust: Classifier, x: Tensor, strength: Strength) -> Tensor:
+        """Logits of the mixed classifier, (N, K)."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradientRatio:
+    r"""Logits, weighted by how strongly each answers to its input (eq. 5).
+
+    .. math:: \frac{g_i + \alpha R_i h_i}{1 + \alpha R_i}, \qquad
+              R_i = \frac{\|\nabla g_i\|_*}{\|\nabla h_i\|_* + \epsilon_c}
+
+    Args:
+        norm: of the adversary; gradients are measured in its dual.
+        gradients: of every class, or of the largest logit alone, which costs one backward pass for each classifier
+            whatever the number of classes (eq. 10).
+        eps_c: :math:`\epsilon_c`. At 0, as in the official code, a class that answers to nothing in both classifiers
+            has :math:`R_i = 0`.
+        block: classes that are differentiated together; memory grows with it, results do not depend on it.
+
+    Reference:
+        Bai, Anderson, Sojoudi, Avoiding the Accuracy-Robustness Trade-off of Classifiers via Local Adaptive Smoothing,
+        equations 5, 7 and 10.
+    """
+
+    norm: Literal["linf", "l2", "l1"] = "linf"
+    gradients: Literal["classes", "largest"] = "classes"
+    eps_c: float = 1e-8
+    block: int = BLOCK
+
+    def __post_init__(self) -> None:
+        if self.norm not in ("linf", "l2", "l1"):
+            raise ValueError(f"norm must be linf, l2 or l1, got {self.norm}")
+        if self.gradients not in ("classes", "largest"):
+            raise ValueError(f"gradients must be classes or largest, got {self.gradients}")
+        if not 0 <= self.eps_c < math.inf:
+            raise ValueError(f"eps_c must be finite and not negative, got {self.eps_c}")
+        if self.block < 1:
+            raise ValueError(f"block must be at least 1, got {self.block}")
+
+    def __call__(self, standard: Classifier, robust: Classifier, x: Tensor, strength: Strength) -> Tensor:
+        """Logits of the mixed classifier; a strength of 0 or infinity for all images asks one classifier only."""
+        if _everywhere(strength, 0.0):
+            return standard(x)
+        if _everywhere(strength, math.inf):
+            return robust(x)
+        (g, steep_g), (h, steep_h) = (self.measured(model, x) for model in (standard, robust))
+        return mix_logits(g, h, robust_share(steep_g, steep_h + self.eps_c, strength))
+
+    def measured(self, model: Classifier, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits, (N, K), and the size of their gradients, (N, K) or (N, 1)."""
+        ball = THREATS[self.norm](1.0)  # type: ignore[call-arg]
+        if self.gradients == "largest":
+            return top_magnitude(model, x, ball)
+        return class_magnitudes(model, x, ball, block=self.block)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalBias:
+    r"""Logits of :math:`g`, pulled towards an oracle where they answer strongly to their input (eq. 2).
+
+    .. math:: \frac{g_i + \alpha h_i \|\nabla g_i\|_*}{1 + \alpha \|\nabla g_i\|_*}
+
+    The oracle needs no gradient: `NearestNeighbours` is one.
+
+    Args:
+        norm: of the adversary; gradients are measured in its dual.
+        block: classes that are differentiated together.
+
+    Reference:
+        Bai, Anderson, Sojoudi, Avoiding the Accuracy-Robustness Trade-off of Classifiers via Local Adaptive Smoothing,
+        equation 2.
+    """
+
+    norm: Literal["linf", "l2", "l1"] = "linf"
+    block: int = BLOCK
+
+    def __post_init__(self) -> None:
+        GradientRatio(norm=self.norm, block=self.block)  # the same fields
+
+    def __call__(self, standard: Classifier, robust: Classifier, x: Tensor, strength: Strength) -> Tensor:
+        """Logits of the mixed classifier; a strength of 0 or infinity for all images asks one of the two only."""
+        if _everywhere(strength, 0.0):
+            return standard(x)
+        if _everywhere(strength, math.inf):
+            return robust(x)
+        g, steep = GradientRatio(norm=self.norm, block=self.block).measured(standard, x)
+        return mix_logits(g, robust(x), robust_share(steep, torch.ones_like(steep), strength))
+
+
+def robust_share(steep_g: Tensor, steep_h: Tensor, strength: Strength) -> Tensor:
+    r"""The weight of :math:`h` in eq. 5, :math:`\alpha R / (1 + \alpha R)` with :math:`R` the ratio of the two.
+
+    Args:
+        steep_g: :math:`\|\nabla g_i\|_*`, (N, K) or (N, 1).
+        steep_h: the same of :math:`h`, with :math:`\epsilon_c`.
+        strength: :math:`\alpha`.
+    """
+    alpha = _column(strength, steep_g)
+    pull = torch.where(alpha.isinf(), 1.0, alpha) * steep_g
+    rest = torch.where(alpha.isinf(), 0.0, steep_h)
+    whole = pull + rest
+    share = pull / whole.where(whole > 0, 1.0)
+    return torch.where(alpha.isinf(), 1.0, share)
+
+
+def mix_logits(g: Tensor, h: Tensor, share: Tensor) -> Tensor:
+    """The two logits with weights 1 - share and share; at 0 and 1 one of them alone, to the bit."""
+    return torch.where(share < 0.5, g + share * (h - g), h + (1 - share) * (g - h))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probability:
+    r"""Probabilities instead of logits: :math:`\log((1 - a)\,\mathrm{softmax}(g) + a\,\mathrm{softmax}(h))`.
+
+    The strength :math:`\alpha` gives :math:`a = \alpha / (1 + \alpha)`; `strength_of` goes back.
+
+    Args:
+        transform: what the robust logits go through first; None for nothing.
+
+    Reference:
+        Bai, Anderson, Kim, Sojoudi, Improving the Accuracy-Robustness Trade-off of Classifiers via Adaptive Smoothing,
+        arXiv:2301.12554.
+    """
+
+    transform: RobustTransform | None = None
+
+    def __call__(self, standard: Classifier, robust: Classifier, x: Tensor, strength: Strength) -> Tensor:
+        """Log-probabilities of the mixed classifier, which are logits."""
+        h = robust(x)
+        return mix_probabilities(standard(x), h if self.transform is None else self.transform(h), strength)
+
+
+def mix_probabilities(g: Tensor, h: Tensor, strength: Strength) -> Tensor:
+    """Logarithm of the mixed probabilities, from logarithms, so that no small probability is lost."""
+    alpha = _column(strength, g)
+    of_robust = -torch.log1p(1 / alpha)
+    of_standard = torch.where(alpha.isinf(), -math.inf, -torch.log1p(alpha))
+    return torch.logaddexp(F.log_softmax(g, 1) + of_standard, F.log_softmax(h, 1) + of_robust)
+
+
+def strength_of(share: float) -> float:
+    r"""The strength :math:`a / (1 - a)` that gives the robust classifier the share :math:`a` of the probability."""
+    if not 0 <= share <= 1:
+        raise ValueError(f"share must lie in [0, 1], got {share}")
+    return math.inf if share == 1 else share / (1 - share)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RobustTransform:
+    r"""Makes robust logits as sure as they deserve, without training: :math:`s\,\mathrm{sgn}(u) |u|^p`.
+
+    :math:`u = \mathrm{GELU}(\bar h + c)`, where :math:`\bar h` are the logits of an image less their mean, over their
+    deviation. GELU rises above -0.7518, so that the largest logit stays the largest if it is above that.
+
+    Args:
+        scale: :math:`s`.
+        power: :math:`p`.
+        shift: :math:`c`.
+
+    Reference:
+        Bai, Zhou, Patel, Sojoudi, MixedNUTS: Training-Free Accuracy-Robustness Balance via Nonlinearly Mixed
+        Classifiers, arXiv:2402.02263, section 4.
+    """
+
+    scale: float = 5.0
+    power: float = 4.0
+    shift: float = 2.0
+
+    def __post_init__(self) -> None:
+        for name in ("scale", "power"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise ValueError(f"{name} must be positive and finite, got {getattr(self, name)}")
+
+    def __call__(self, h: Tensor) -> Tensor:
+        """Transformed logits, (N, K)."""
+        u = F.gelu(F.layer_norm(h, h.shape[1:]) + self.shift)
+        return self.scale * u.sign() * u.abs().pow(self.power)
+
+
+def _everywhere(strength: Strength, value: float) -> bool:
+    return not isinstance(strength, Tensor) and strength == value
+
+
+def _column(strength: Strength, like: Tensor) -> Tensor:
+    """Strengths as a column, (N, 1) or (1, 1)."""
+    return torch.as_tensor(strength, dtype=like.dtype, device=like.device).reshape(-1, 1)

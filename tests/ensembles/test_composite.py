@@ -1,0 +1,126 @@
+"""Classifiers of two classifiers are ordinary classifiers."""
+
+import copy
+import math
+
+import pytest
+import torch
+
+from holdfast.attacks import APGD, PGD, AutoAttack
+from holdfast.ensembles import AdaptiveComposite, Composite, GradientRatio, Policy, Probability
+from holdfast.ensembles.composite import aimed, first_maps
+from holdfast.errors import ModelError
+from holdfast.models import MODELS, build
+from holdfast.rng import Streams
+from holdfast.threat import Linf
+from tests.zoo import digits, digits_mlp, digits_robust, half_space, images, labels, seeded, smooth
+
+
+def pair():
+    return copy.deepcopy(digits_mlp()), copy.deepcopy(digits_robust())
+
+
+def accuracy(model, x, y):
+    with torch.no_grad():
+        return float((model(x).argmax(1) == y).double().mean())
+
+
+def test_strength_goes_from_the_accurate_to_the_robust():
+    (g, h), (x, y) = pair(), digits()
+    x, y = x[-100:], y[-100:]
+    assert torch.equal(Composite(g, h, GradientRatio(), 0.0)(x), g(x))
+    assert torch.equal(Composite(g, h, GradientRatio(), math.inf)(x), h(x))
+    attack = PGD(threat=Linf(0.1), steps=10)
+
+    def robust(strength):
+        model = Composite(g, h, GradientRatio(), strength)
+        return accuracy(model, attack(model, x, y, rng=Streams(0, "attack", len(x))), y)
+
+    weak, middle, strong = (robust(strength) for strength in (0.0, 1.0, math.inf))
+    assert weak < strong
+    assert weak - 0.02 <= middle <= strong + 0.02
+
+
+@pytest.mark.parametrize("attack", [PGD, APGD, AutoAttack], ids=lambda kind: kind.__name__)
+def test_attacks_run_on_composites(attack):
+    (g, h), (x, y) = pair(), digits()
+    x, y = x[-12:], y[-12:]
+    fields = {"queries": 20} if attack is AutoAttack else {}
+    model = Composite(g, h, GradientRatio(gradients="largest"), 1.0)
+    z = attack(threat=Linf(0.2), steps=4, **fields)(model, x, y, rng=Streams(0, "attack", len(x)))
+    assert float((z - x).abs().max()) <= 0.2 + 1e-6
+    assert accuracy(model, z, y) < accuracy(model, x, y)
+
+
+def test_an_adversary_may_aim_elsewhere():
+    (g, h), x = pair(), digits()[0][:5]
+    composite = Composite(g, h, GradientRatio(), 3.0)
+    assert torch.equal(aimed(composite, 0.0)(x), g(x))
+    assert torch.equal(aimed(composite, math.inf)(x), h(x))
+    assert torch.equal(aimed(composite, 3.0)(x), composite(x))
+
+
+def adaptive(shape=(1, 8, 8), width=0.05):
+    g, h = (build(MODELS[name], shape, 3, seed=7) for name in ("mlp", "lenet"))
+    channels = tuple(first_maps(model, torch.zeros(1, *shape)).shape[1] for model in (g, h))
+    return AdaptiveComposite(g, h, Probability(), seeded(lambda: Policy(channels, width=width))).eval()
+
+
+def test_the_policy_chooses_for_every_image():
+    model, x = adaptive(), images(6, (1, 8, 8), dtype=torch.float32)
+    beta = model.strengths(x).detach()
+    assert beta.shape == (6,)
+    assert len(set(beta.tolist())) == 6
+    expected = torch.cat([aimed(model, float(b.exp()))(x[i : i + 1]) for i, b in enumerate(beta)])
+    torch.testing.assert_close(model(x), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_only_the_policy_learns_and_only_its_mode_changes():
+    model, x, y = adaptive(), images(6, (1, 8, 8), dtype=torch.float32), labels(6, 3)
+    model.train()
+    assert model.policy.training
+    assert not any(module.training for inner in (model.standard, model.robust) for module in inner.modules())
+    torch.nn.functional.cross_entropy(model(x), y).backward()
+    learns = {name.split(".")[0] for name, one in model.named_parameters() if one.grad is not None}
+    assert learns == {"policy"}
+
+
+def test_gradients_go_through_the_policy_and_around_it():
+    model, x = adaptive(width=0.02).double(), images(1, (1, 8, 8))
+    assert torch.autograd.gradcheck(model, x.clone().requires_grad_(), atol=1e-5)
+    z = x.clone().requires_grad_()
+    (through,) = torch.autograd.grad(model(z)[:, 0].sum(), z)
+    with torch.no_grad():
+        strength = model.strengths(x).exp()
+    (around,) = torch.autograd.grad(model.mixing(model.standard, model.robust, z, strength)[:, 0].sum(), z)
+    assert not torch.allclose(through, around)
+
+
+def test_strengths_are_cut():
+    policy = seeded(lambda: Policy((4, 4), width=0.05)).eval()
+    with torch.no_grad():
+        policy.head[-1].weight.fill_(1e6)
+        found = policy(*torch.randn(2, 5, 4, 6, 6, generator=torch.Generator().manual_seed(0)))
+    assert set(found.abs().tolist()) == {14.0}
+
+
+@pytest.mark.parametrize("shape", [(3,), (3, 1, 1), (3, 7, 9), (3, 32, 32)], ids=str)
+def test_maps_of_any_size_will_do(shape):
+    policy = seeded(lambda: Policy((3, 3), width=0.02)).eval()
+    assert policy(torch.rand(2, *shape), torch.rand(2, 3, 4, 4)).shape == (2,)
+
+
+def test_other_networks_are_one_line():
+    plain = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 3))
+    with pytest.raises(ModelError, match=r"a policy needs networks with stages\(x\), got Sequential"):
+        first_maps(plain, torch.zeros(1, 1, 8, 8))
+    composite = Composite(smooth(3), smooth(4), GradientRatio(), 1.0)
+    with pytest.raises(ModelError, match="expected two classifiers of the same classes, got 3 and 4"):
+        composite(images(2))
+    with pytest.raises(ModelError, match="no gradient"):
+        Composite(Rounded(), half_space(16), GradientRatio(), 1.0)(images(2))
+
+
+class Rounded(torch.nn.Module):
+    def forward(self, x):
+        return x.flatten(1)[:, :2].detach()

@@ -1,0 +1,175 @@
+"""Reference values of equations 2, 5 and 10 and of mixed probabilities, computed apart; limits; gradients."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from holdfast.ensembles import Composite, GradientRatio, LocalBias, Probability, RobustTransform, strength_of
+from holdfast.ensembles.mixing import mix_logits, mix_probabilities, robust_share
+from tests.zoo import Linear, generator, images, normed, smooth
+
+G = torch.tensor([[2, 1, 0]], dtype=torch.float64)
+H = torch.tensor([[0.5, 1.5, 0.2]], dtype=torch.float64)
+STEEP_G = torch.tensor([[4, 3, 2]], dtype=torch.float64)
+STEEP_H = torch.tensor([[1, 2, 4]], dtype=torch.float64)
+
+
+def close(found, expected, atol=1e-8):
+    torch.testing.assert_close(found, torch.tensor([expected], dtype=torch.float64), rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "expected"),
+    [
+        (0.1, [1.57142857, 1.06521739, 0.00952381]),
+        (1.0, [0.8, 1.3, 0.06666667]),
+        (10.0, [0.53658537, 1.46875, 0.16666667]),
+    ],
+)
+def test_equation_5(alpha, expected):
+    close(mix_logits(G, H, robust_share(STEEP_G, STEEP_H, alpha)), expected)
+
+
+def test_equation_10_has_one_ratio_for_all_classes():
+    # The largest logits are class 0 of g and class 1 of h.
+    share = robust_share(STEEP_G[:, :1], STEEP_H[:, 1:2], 1.0)
+    close(mix_logits(G, H, share), [1.0, 1.33333333, 0.13333333])
+
+
+def test_equation_2():
+    # Ten neighbours, of which 3, 5 and 2 are of the classes.
+    votes = 2 * torch.tensor([[0.3, 0.5, 0.2]], dtype=torch.float64) - 1
+    share = robust_share(STEEP_G, torch.ones_like(STEEP_G), 1.0)
+    close(mix_logits(G, votes, share), [0.08, 0.25, -0.4])
+
+
+def test_mixed_probabilities():
+    close(mix_probabilities(G, H, strength_of(0.76)), [-1.10837234, -0.65002391, -1.91141570])
+
+
+def models(shape=(1, 4, 4)):
+    return smooth(5, shape, seed=1), smooth(5, shape, seed=2)
+
+
+MIXINGS = {
+    "classes": GradientRatio(),
+    "largest": GradientRatio(gradients="largest", norm="l2"),
+    "bias": LocalBias(norm="l1"),
+}
+
+
+@pytest.mark.parametrize("mixing", MIXINGS.values(), ids=MIXINGS)
+@pytest.mark.parametrize("many", [False, True], ids=["one", "each"])
+def test_the_ends_are_exact(mixing, many):
+    (g, h), x = models(), images(4)
+    at = (lambda value: torch.full((4,), value, dtype=x.dtype)) if many else float
+    assert torch.equal(mixing(g, h, x, at(0.0)), g(x))
+    assert torch.equal(mixing(g, h, x, at(math.inf)), h(x))
+
+
+def test_the_ends_of_mixed_probabilities_are_exact():
+    (g, h), x = models(), images(4)
+    torch.testing.assert_close(Probability()(g, h, x, 0.0), g(x).log_softmax(1), rtol=1e-14, atol=1e-14)
+    torch.testing.assert_close(Probability()(g, h, x, math.inf), h(x).log_softmax(1), rtol=1e-14, atol=1e-14)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.floats(1e-3, 1e3), st.integers(0, 99))
+def test_equation_5_by_a_loop_over_classes(alpha, seed):
+    (g, h), x = models(), images(3, seed=seed)
+    found = GradientRatio(norm="l2", eps_c=0.0, block=2)(g, h, x, alpha)
+    for i in range(5):
+        z = x.clone().requires_grad_()
+        steep = [torch.autograd.grad(model(z)[:, i].sum(), z)[0].flatten(1).square().sum(1).sqrt() for model in (g, h)]
+        ratio = steep[0] / steep[1]
+        expected = (g(x)[:, i] + alpha * ratio * h(x)[:, i]) / (1 + alpha * ratio)
+        torch.testing.assert_close(found[:, i].detach(), expected.detach(), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("mixing", [*MIXINGS.values(), Probability()], ids=[*MIXINGS, "probability"])
+def test_attacks_see_through_everything(mixing):
+    """The gradient is that of the whole function, weights of the mixture included."""
+    (g, h), x = models(), images(2)
+    composite = Composite(g, h, mixing, 0.7).double()
+    assert torch.autograd.gradcheck(composite, x.clone().requires_grad_(), atol=1e-6)
+
+
+@pytest.mark.parametrize("mixing", MIXINGS.values(), ids=MIXINGS)
+def test_without_a_gradient_to_come_nothing_is_recorded(mixing):
+    (g, h), x = models(), images(2)
+    composite = Composite(g, h, mixing, 0.7)
+    with torch.no_grad():
+        plain = composite(x)
+    assert not plain.requires_grad
+    assert not composite(x).requires_grad
+    torch.testing.assert_close(composite(x.clone().requires_grad_()).detach(), plain)
+    assert all(parameter.grad is None for parameter in composite.parameters())
+
+
+@pytest.mark.parametrize("block", [1, 2, 3, 100])
+def test_blocks_of_classes_change_nothing(block):
+    (g, h), x = models(), images(3)
+    whole = GradientRatio(block=5)(g, h, x, 2.0)
+    torch.testing.assert_close(GradientRatio(block=block)(g, h, x, 2.0), whole, rtol=1e-12, atol=1e-12)
+
+
+def test_a_class_that_answers_to_nothing_is_no_number_missing():
+    weight = torch.randn(3, 16, dtype=torch.float64, generator=generator())
+    weight[1] = 0
+    flat = Linear(weight, torch.zeros(3, dtype=torch.float64))
+    for eps_c in (0.0, 1e-8):
+        found = GradientRatio(eps_c=eps_c)(flat, flat, images(2), 1.0)
+        torch.testing.assert_close(found.detach(), flat(images(2)).detach())
+
+
+def test_batch_statistics_stay_and_networks_may_differ():
+    """Each has its own normalisation; in train mode of the whole they are judged as in eval mode."""
+    g, h, x = normed(3), smooth(3, seed=4), images(5)
+    composite = Composite(g.train(), h, GradientRatio(), 1.0).train()
+    before = {name: tensor.clone() for name, tensor in g.state_dict().items()}
+    assert torch.equal(composite(x), composite.eval()(x))
+    assert all(torch.equal(tensor, before[name]) for name, tensor in g.state_dict().items())
+
+
+def test_mixed_probabilities_are_probabilities_and_small_ones_survive():
+    g, h = torch.tensor([[200.0, 0.0]]), torch.tensor([[150.0, 0.0]])
+    found = mix_probabilities(g, h, 1.0)
+    assert torch.logsumexp(found, 1).item() == pytest.approx(0.0, abs=1e-6)
+    assert found[0, 1].item() == pytest.approx(-150 - math.log(2), rel=1e-6)
+
+
+@given(st.lists(st.floats(-20, 20), min_size=3, max_size=6, unique=True), st.floats(1, 6), st.floats(0.1, 9))
+def test_the_transformation_keeps_predictions(logits, power, scale):
+    h = torch.tensor([logits], dtype=torch.float64)
+    found = RobustTransform(power=power, scale=scale, shift=0.5)(h)
+    # The largest of standardised numbers is at least 0, and GELU is largest there among all that are smaller.
+    assert found.argmax(1).item() == h.argmax(1).item()
+
+
+def test_the_transformation_by_hand():
+    h = torch.tensor([[3.0, 1.0, -4.0]], dtype=torch.float64)
+    centred = (h - h.mean()) / (h.var(correction=0) + 1e-5).sqrt() + 1.5
+    u = centred * 0.5 * (1 + torch.erf(centred / math.sqrt(2)))
+    expected = 2.0 * u.sign() * u.abs() ** 3
+    torch.testing.assert_close(RobustTransform(scale=2.0, power=3.0, shift=1.5)(h), expected)
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: GradientRatio(norm="l0"), "norm must be linf, l2 or l1, got l0"),
+        (lambda: GradientRatio(eps_c=-1.0), "eps_c must be finite and not negative"),
+        (lambda: GradientRatio(block=0), "block must be at least 1"),
+        (lambda: LocalBias(norm="l3"), "norm must be"),
+        (lambda: RobustTransform(power=0.0), "power must be positive"),
+        (lambda: strength_of(1.5), r"share must lie in \[0, 1\]"),
+        (lambda: Composite(nn.Identity(), nn.Identity(), Probability(), -1.0), "strength must not be negative"),
+    ],
+)
+def test_impossible_settings_are_refused_at_once(make, says):
+    with pytest.raises(ValueError, match=says):
+        make()
