@@ -1,4 +1,4 @@
-"""The loss along a segment and its expansions; confidence around images."""
+"""The loss along a segment and its expansions."""
 
 import dataclasses
 import math
@@ -6,12 +6,11 @@ import math
 import pytest
 import torch
 
-from holdfast.analysis.segment import confidences, loss_along_segment, segments_by_batch, taylor_errors
+from holdfast.analysis.segment import loss_along_segment, segments_by_batch, taylor_errors
 from holdfast.losses import cross_entropy, margin
 from holdfast.rng import Streams
-from holdfast.threat import L2, Linf
 from tests.objectives.logistic import BEND, WEIGHT, F, Logistic, X, Y
-from tests.zoo import Saturated, half_space, half_space_points, half_space_points_at, images, labels, linear, smooth
+from tests.zoo import Saturated, half_space, half_space_points_at, images, labels, linear, smooth
 
 Z = torch.tensor([[0.1, 0.9]], dtype=torch.float64)
 
@@ -103,31 +102,6 @@ def test_results_do_not_depend_on_the_batch_and_nothing_is_left_behind():
     rest = list(segments_by_batch(model, x, z, y, batch_size=3, points=6, start=3))
     torch.testing.assert_close(torch.cat([part.loss for part in rest]), whole.loss[3:])
     assert all(parameter.grad is None for parameter in model.parameters())
-
-
-def test_confidence_is_the_largest_probability_at_points_of_the_threat():
-    seen, model, x, y = [], smooth(), images(6), labels(6, 5)
-
-    def watching(z):
-        seen.append(z.detach())
-        return model(z)
-
-    found = confidences(watching, x, y, threat=L2(0.3), rng=Streams(0, "c", 6))
-    _, clean, random, moved = seen
-    assert torch.equal(clean, x)
-    for points, values in ((clean, found.clean), (random, found.random), (moved, found.pgd1)):
-        assert float((points - x).flatten(1).norm(dim=1).max()) <= 0.3 + 1e-9
-        torch.testing.assert_close(values, model(points).softmax(1).amax(1).detach())
-    again = confidences(model, x[2:5], y[2:5], threat=L2(0.3), rng=Streams(0, "c", 6)[2:5])
-    torch.testing.assert_close(again.pgd1, found.pgd1[2:5])
-
-
-def test_one_step_makes_a_right_half_space_less_sure():
-    model = half_space()
-    x, y = half_space_points(model)
-    threat = Linf(float((model.signed(x).abs().min() / model.weight.abs().sum()).detach()))  # nobody changes sides
-    found = confidences(model, x, y, threat=threat)
-    assert bool((found.pgd1 < found.clean).all())
 
 
 def test_impossible_settings_are_refused():

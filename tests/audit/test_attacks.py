@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from holdfast.attacks import APGD, PGD
-from holdfast.audit.attacks import Case, black_box, convergence, larger_eps, unbounded
+from holdfast.audit.attacks import Case, basis, beaten_by_any, black_box, convergence, larger_eps, unbounded
 from holdfast.audit.transfer import around, distil, transfer
 from holdfast.rng import Streams
 from holdfast.threat import L2, Linf
@@ -77,6 +77,51 @@ def test_random_search_and_transfer_break_what_a_masked_gradient_hides():
     masked, honest = case(zoo.Masked(zoo.digits_mlp(), 8), attack, 40), case(zoo.digits_mlp(), attack, 40)
     assert (black_box(masked).level, black_box(honest).level) == ("fail", "pass")
     assert (transfer(masked).level, transfer(honest).level) == ("fail", "pass")
+
+
+def test_other_attacks_count_together_and_are_told_apart():
+    judged = Case(lambda x: torch.cat((x + 1, x), dim=1), torch.full((40, 1), 0.5), torch.zeros(40, dtype=torch.int64),
+                  APGD(threat=Linf(0.1), steps=1))  # fmt: skip
+    assert bool(judged.standing.all())
+    three, others, all_of_them = torch.arange(40) >= 3, (torch.arange(40) < 3) | (torch.arange(40) > 4), judged.standing
+    alone = beaten_by_any("black-box", judged, {"A": three})
+    assert (alone.level, alone.value) == ("warn", 3 / 40)
+    assert alone.finding == "A breaks 3 of 40 examples that the white-box attack leaves standing"
+    together = beaten_by_any("transfer", judged, {"A": three, "B": others, "C": all_of_them})
+    assert (together.level, together.value) == ("fail", 5 / 40)
+    assert together.finding.startswith("A breaks 3, B 2, C 0 (together 5) of 40 examples")
+    assert together.remedy
+
+
+def test_square_and_simba_both_search_without_a_gradient():
+    found = black_box(case(zoo.Masked(zoo.digits_mlp(), 8), APGD(threat=Linf(0.15), steps=5), 20))
+    square, simba = (int(part.split()[-1]) for part in found.finding.partition(" (")[0].split(","))
+    assert min(square, simba) > 3
+    assert found.finding.startswith("Square with 1000 queries breaks")
+    assert "SimBA with 500 steps" in found.finding
+
+
+def test_simba_tries_single_values_only_where_all_have_their_turn():
+    shapes = {(1, 8, 8): "pixel", (1, 28, 28): "dct", (3, 32, 32): "dct", (784,): "pixel"}
+    assert {shape: basis(torch.zeros(2, *shape)) for shape in shapes} == shapes
+
+
+def test_transfer_from_two_sources_has_the_accuracies_of_table_3_7():
+    judged = case(zoo.Masked(zoo.digits_mlp(), 8), APGD(threat=Linf(0.15), steps=5), 20)
+    same, strange = zoo.digits_mlp(), zoo.linear(10, (1, 8, 8), dtype=torch.float32)
+    found = transfer(judged, {"same": same, "strange": strange})
+    assert found.level == "fail"
+    head, _, accuracies = found.finding.partition(" (accuracy: ")
+    assert head.startswith("an attack on same breaks")
+    assert "an attack on strange" in head
+    said = {word.rpartition(" ")[0].rpartition(" ")[0]: float(word.split()[-2]) for word in accuracies[:-1].split(", ")}
+    assert list(said) == ["clean", "white-box", "transferred from same", "transferred from strange"]
+    assert said["clean"] == 100 * float((same(judged.x).argmax(1) == judged.y).float().mean())
+    assert said["white-box"] == 100 * float(judged.standing.float().mean())
+    assert said["transferred from same"] < said["transferred from strange"] <= said["clean"]
+    both = float(found.value)
+    assert both >= transfer(judged, {"strange": strange}).value
+    assert transfer(judged, same).value <= both
 
 
 def test_only_the_examples_in_question_are_attacked_and_each_with_its_own_numbers():

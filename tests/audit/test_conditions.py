@@ -124,6 +124,8 @@ def test_counts_flat_examples_and_entries_of_a_gradient():
     slope = Slope.of(margin, model, x, torch.zeros(3, dtype=torch.int64))
     assert (slope.flat, slope.tiny, slope.examples) == (2, 2, 3)
     assert slope.zero_entries == pytest.approx(5 / 6)
+    assert slope.useful_entries == pytest.approx(1 / 3)  # one entry of three examples
+    assert "on average 0.3 of 2 entries of an example above" in str(slope)
 
 
 def test_tiny_gradients_are_a_warning_and_zero_ones_a_failure():

@@ -87,6 +87,14 @@ def test_a_masked_network_fails_with_exit_code_1_and_a_remedy_on_every_line(plac
     assert "condition" in page
 
 
+def test_several_surrogates_are_told_by_their_paths(place):
+    file = f"{RUN}/last.safetensors"
+    done = holdfast("audit", RUN, "--examples", "8", "--surrogate", RUN, "--surrogate", file, "--json", cwd=place)
+    (found,) = [one for one in json.loads(done.out)["verdicts"] if one["flag"] == "transfer"]
+    assert f"an attack on {RUN} breaks 0, an attack on {file} 0 (together 0) of 8" in found["finding"]
+    assert f"transferred from {file} " in found["finding"]
+
+
 def test_a_failure_is_one_line_of_an_ordinary_evaluation_and_a_record_of_its_json(place):
     done = holdfast("evaluate", *MASKED, "--subset", "50", cwd=place)
     assert (done.code, done.err) == (0, "")

@@ -9,7 +9,7 @@ that is sure of an image has :math:`\ell' \approx \ell'' \approx 0` there, and t
 the other end; from :math:`a > 0` on it may. Seen by its exact derivatives a ReLU network bends only through the loss.
 
 Reference:
-    Ma, Understanding Adversarial Robustness in Deep Learning, thesis, Toronto 2025, section 3.3.4 and table 3.1.
+    Ma, Understanding Adversarial Robustness in Deep Learning, thesis, Toronto 2025, section 3.3.4.
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ from torch import Tensor
 
 from holdfast.gradients import expansion
 from holdfast.losses import cross_entropy
-from holdfast.objectives.start import pgd1
-from holdfast.rng import Streams, streams
-from holdfast.types import Classifier, Loss, Threat
+from holdfast.types import Classifier, Loss
 
 
 @dataclass(frozen=True)
@@ -160,38 +158,3 @@ def _reach(segment: Segment, error: Tensor, tolerance: float) -> Tensor:
     wrong = (error.abs() > tolerance) & (segment.places >= segment.around)
     right = (segment.places >= segment.around) & (wrong.cumsum(1) == 0)
     return torch.where(right, segment.places, segment.around).amax(1)
-
-
-@dataclass(frozen=True)
-class Confidences:
-    """Probability of the likeliest class at three kinds of points, (N,) each, float64.
-
-    Args:
-        clean: at the images.
-        random: at random points of the threat.
-        pgd1: after one step of PGD.
-    """
-
-    clean: Tensor
-    random: Tensor
-    pgd1: Tensor
-
-
-def confidences(
-    model: Classifier, x: Tensor, y: Tensor, *, threat: Threat, loss: Loss = cross_entropy, rng: Streams | None = None
-) -> Confidences:
-    """How sure the classifier is around each image; networks that are sure everywhere mask their gradients.
-
-    Args:
-        model: the classifier, in the mode it is judged in.
-        x: images, (N, ...).
-        y: labels, (N,).
-        threat: where the random points lie and how far the one step of PGD goes.
-        loss: what the step climbs.
-        rng: random streams of the images.
-    """
-    rng, x = streams(rng, x), x.detach()
-    moved = pgd1(threat, loss, model, x, y, rng.split("pgd1"))
-    with torch.no_grad():
-        three = (x, threat.sample(x, rng.split("random")), moved)
-        return Confidences(*(model(points).double().softmax(1).amax(1) for points in three))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from holdfast.attacks import APGD, PGD, Square
+from holdfast.attacks import APGD, PGD, SimBA, Square
 from holdfast.rng import Streams
 from holdfast.threat import Linf
 from holdfast.types import Attack, Classifier, Threat
@@ -29,7 +31,10 @@ MORE_STEPS, MORE_RESTARTS = 10, 5
 """How many times as many an attack gets, first the one and then the other, to show that it has converged."""
 
 QUERIES = 1000
-"""Of the black-box attack, per example."""
+"""Of each black-box attack, per example."""
+
+STEPS = QUERIES // 2
+"""Of SimBA, whose steps have one or two queries."""
 
 
 @dataclass(frozen=True)
@@ -128,8 +133,42 @@ def convergence(case: Case) -> Verdict:
 
 def black_box(case: Case) -> Verdict:
     """Does random search, which needs no gradient, break what gradients do not?"""
-    left = case.held(Square(threat=case.attack.threat, queries=QUERIES), case.standing)
-    return beaten("black-box", pair(case, left), f"Square with {QUERIES} queries", "the white-box attack", "attacks")
+    threat = case.attack.threat
+    searches: dict[str, Attack] = {
+        f"Square with {QUERIES} queries": Square(threat=threat, queries=QUERIES),
+        f"SimBA with {STEPS} steps": SimBA(threat=threat, steps=STEPS, basis=basis(case.x)),
+    }
+    left = {name: case.held(search, case.standing) for name, search in searches.items()}
+    return beaten_by_any("black-box", case, left)
+
+
+def basis(x: Tensor) -> Literal["pixel", "dct"]:
+    """Of SimBA: single values where every one of them has its turn, else waves, each of which changes all of them."""
+    return "pixel" if x[0].numel() <= STEPS or x.dim() != 4 else "dct"
+
+
+def beaten_by_any(flag: str, case: Case, left: Mapping[str, Tensor]) -> Verdict:
+    """Do other attacks break examples that the white-box attack leaves standing?
+
+    They count together: an adversary picks what works for each image.
+
+    Args:
+        flag: black-box or transfer.
+        case: the attack in question.
+        left: by the name of each other attack, which of the standing examples it leaves standing.
+    """
+    broken = {name: int((case.standing & ~held).sum()) for name, held in left.items()}
+    together = pair(case, torch.stack([*left.values()]).all(0))
+    verdict = beaten(flag, together, "any of them", "the white-box attack", "attacks")
+    finding = f"{_told(broken, together.more)} of {together.trials} examples that the white-box attack leaves standing"
+    return replace(verdict, finding=finding)
+
+
+def _told(broken: Mapping[str, int], together: int) -> str:
+    """Who breaks how many: A breaks 4, B 3 (together 5)."""
+    (first, count), *others = broken.items()
+    rest = "".join(f", {name} {number}" for name, number in others)
+    return f"{first} breaks {count}{rest}" + (f" (together {together})" if others else "")
 
 
 def pair(case: Case, left: Tensor) -> Pair:

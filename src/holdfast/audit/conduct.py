@@ -11,11 +11,12 @@ from torch import Tensor
 
 from holdfast.attacks import APGD, PGD
 from holdfast.audit.attacks import Case, black_box, convergence, larger_eps, unbounded
+from holdfast.audit.confidence import confidence
 from holdfast.audit.inputs import input_range
 from holdfast.audit.outputs import batch_dependence, probabilities, randomness
 from holdfast.audit.passes import train_mode
 from holdfast.audit.slopes import gradients
-from holdfast.audit.transfer import transfer
+from holdfast.audit.transfer import Sources, transfer
 from holdfast.errors import DataError, HoldfastError, ModelError
 from holdfast.losses import cross_entropy
 from holdfast.modes import evaluating
@@ -65,7 +66,7 @@ def audit(
     *,
     threat: Threat | None = None,
     attack: PGD | APGD | None = None,
-    surrogate: Classifier | None = None,
+    surrogate: Classifier | Sources | None = None,
     images: Tensor | None = None,
     seed: int = 0,
 ) -> Iterator[Verdict]:
@@ -78,7 +79,7 @@ def audit(
         threat: what the adversary may do; None for the attack's, or else 8/255 in linf.
         attack: the white-box attack whose number is in question; None for APGD on the cross entropy with 50 steps (in
             l1 100 steps and 5 restarts).
-        surrogate: another network to transfer attacks from; None for a student of the model.
+        surrogate: another network to transfer attacks from, or several by name; None for a student of the model.
         images: what that student learns from; None for `x`.
         seed: of everything random.
 
@@ -92,6 +93,7 @@ def audit(
     case = Case(model, x, y, attack, seed)
     yield from before(model, x, y, loss=attack.loss, seed=seed)
     conditions: dict[str, Callable[[Case], Verdict]] = {
+        "confidence": confidence,
         "eps": larger_eps,
         "unbounded": unbounded,
         "convergence": convergence,

@@ -29,6 +29,7 @@ class Slope:
     Args:
         name: of the loss.
         examples: how many were asked.
+        entries: of the gradient of an example.
         flat: examples whose gradient is zero in every entry.
         tiny: examples whose gradient is below `TINY` in every entry, the flat ones included.
         zero_entries: share of all entries that are exactly zero.
@@ -37,6 +38,7 @@ class Slope:
 
     name: str
     examples: int
+    entries: int
     flat: int
     tiny: int
     zero_entries: float
@@ -48,14 +50,27 @@ class Slope:
         size = input_gradient(loss, model, x, y)[1].flatten(1).abs()
         steepest = size.amax(1)
         return cls(
-            getattr(loss, "__name__", type(loss).__name__), len(x), int((steepest == 0).sum()),
+            getattr(loss, "__name__", type(loss).__name__), len(x), size.shape[1], int((steepest == 0).sum()),
             int((steepest < TINY).sum()), float((size == 0).double().mean()), float((size < TINY).double().mean()),
         )  # fmt: skip
+
+    @property
+    def useful_entries(self) -> float:
+        r"""Mean number of entries of an example that are not below `TINY`.
+
+        .. math:: \frac1N \sum_i \sum_j \mathbb 1[|\nabla \ell(x_i)_j| > 10^{-6}]
+
+        Reference:
+            Ma, Understanding Adversarial Robustness in Deep Learning, thesis, Toronto 2025, appendix 3.F: 3072 of 3072
+            on CIFAR-10 for a network trained with PGD, 1043 for one whose gradients are masked.
+        """
+        return self.entries * (1 - self.tiny_entries)
 
     def __str__(self) -> str:
         return (
             f"{self.name}: {self.flat} of {self.examples} examples without any gradient, {self.tiny} below {TINY:g} "
-            f"({100 * self.zero_entries:.1f} % of the entries zero, {100 * self.tiny_entries:.1f} % below)"
+            f"({100 * self.zero_entries:.1f} % of the entries zero, {100 * self.tiny_entries:.1f} % below; on average "
+            f"{self.useful_entries:.1f} of {self.entries} entries of an example above)"
         )
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from holdfast.attacks import APGD
-from holdfast.audit.attacks import Case, pair
+from holdfast.audit.attacks import Case, beaten_by_any
 from holdfast.losses import margin
 from holdfast.models import build
 from holdfast.models.cnn import CNN
@@ -15,7 +18,6 @@ from holdfast.modes import evaluating
 from holdfast.rng import Streams, permutation
 from holdfast.types import Classifier
 from holdfast.verdicts import Verdict
-from holdfast.verdicts.rules import beaten
 
 STUDENT = CNN(blocks=((16,), (32,)), kernel=3, pool=2, hidden=(64,), feature_dim=None)
 """A small network that any pair of classes can be told apart with."""
@@ -27,24 +29,42 @@ NOISE = 0.3
 """Largest uniform noise on the images that the student learns from, so that it knows the model around them."""
 
 
-def transfer(case: Case, surrogate: Classifier | None = None, images: Tensor | None = None) -> Verdict:
-    """Do attacks on another network break what attacks on this one do not?
+Sources = Mapping[str, Classifier]
+"""Networks to transfer attacks from, by name."""
+
+
+def transfer(case: Case, surrogate: Classifier | Sources | None = None, images: Tensor | None = None) -> Verdict:
+    """Do attacks on other networks break what attacks on this one do not?
 
     Args:
         case: the attack in question.
-        surrogate: the other network; None for a student of the model, see `distil`.
+        surrogate: the other network, or several by name; None for a student of the model, see `distil`.
         images: what the student learns from; None for the images in question themselves.
     """
     if surrogate is None and case.x.dim() != 4:
         return Verdict(flag="transfer", level="not tested", finding="needs images, or a surrogate", evidence="attacks")
-    standing, name = case.standing, "a student of the model" if surrogate is None else "the surrogate"
-    if surrogate is None:
-        surrogate = distil(case.model, case.x if images is None else images, case.seed)
+    standing = case.standing
+    held = {name: transferred(case, source) for name, source in _sources(case, surrogate, images).items()}
+    verdict = beaten_by_any("transfer", case, {f"an attack on {name}": standing & one for name, one in held.items()})
+    clean = case.right(case.x, torch.ones_like(standing))
+    said = {"clean": clean, "white-box": standing} | {f"transferred from {name}": one for name, one in held.items()}
+    accuracies = ", ".join(f"{name} {100 * float(one.double().mean()):.1f} %" for name, one in said.items())
+    return replace(verdict, finding=f"{verdict.finding} (accuracy: {accuracies})")
+
+
+def transferred(case: Case, source: Classifier) -> Tensor:
+    """Which examples the model still gets right where an attack on another network ends, (N,) bool."""
     attack = APGD(threat=case.attack.threat, loss=margin, until_lost=False)
-    with evaluating(surrogate):
-        z = attack(surrogate, case.x, case.y, rng=Streams(case.seed, "audit transfer", len(case.x)))
-    left = standing & case.right(z, torch.ones_like(standing))
-    return beaten("transfer", pair(case, left), f"an attack on {name}", "the white-box attack", "attacks")
+    with evaluating(source):
+        z = attack(source, case.x, case.y, rng=Streams(case.seed, "audit transfer", len(case.x)))
+    return case.right(z, torch.ones_like(case.standing))
+
+
+def _sources(case: Case, surrogate: Classifier | Sources | None, images: Tensor | None) -> Sources:
+    if surrogate is None:
+        student = distil(case.model, case.x if images is None else images, case.seed)
+        return {"a student of the model": student}
+    return surrogate if isinstance(surrogate, Mapping) else {"the surrogate": surrogate}
 
 
 def distil(model: Classifier, images: Tensor, seed: int) -> nn.Module:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from holdfast.attacks import APGD, PGD
+    from holdfast.types import Classifier
     from holdfast.verdicts import Verdict
+
+Norm = Annotated[str | None, typer.Option("--norm", help="linf, l2 or l1; goes with --eps.")]
+Eps = Annotated[str | None, typer.Option("--eps", help="Such as 8/255; else that of the run's attack.")]
 
 STUDENT_IMAGES = 2000
 """How many training images a student of the model learns from, at most."""
@@ -28,11 +32,11 @@ def command(
         Path | None, typer.Argument(metavar="[RUN|CHECKPOINT]", help="Run directory or weights by holdfast.")
     ] = None,
     model: Model = None, weights: Weights = None, data: Data = None, mean: Numbers = None, std: Numbers = None,
-    norm: Annotated[str | None, typer.Option("--norm", help="linf, l2 or l1; goes with --eps.")] = None,
-    eps: Annotated[str | None, typer.Option("--eps", help="Such as 8/255; else that of the run's attack.")] = None,
+    norm: Norm = None, eps: Eps = None,
     examples: Annotated[int, typer.Option("--examples", min=2, help="How many test images to attack.")] = 64,
     surrogate: Annotated[
-        Path | None, typer.Option("--surrogate", help="Run or weights to transfer attacks from; else a student.")
+        list[Path] | None,
+        typer.Option("--surrogate", help="Run or weights to transfer attacks from, repeatable; else a student."),
     ] = None,
     name: Annotated[str | None, typer.Option("--name", help="Name of the run to write.")] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Of everything random.")] = 0,
@@ -52,10 +56,11 @@ def command(
         subset=None, name=name, seed=None if model is None else seed, batch_size=None, order=None, budget=None,
         trust=trust, out=out, root=data_root, quiet=as_json, verb="audit",
     )  # fmt: skip
-    wanted = _attack(norm, eps)
+    wanted = _attack("audit", norm, eps)
     ready = own(asked, run) if run is not None else foreign(asked, str(model))
     attack = _of_the_run(ready) if run is not None and wanted is None else wanted
-    found = _audit(ready, attack, examples, _surrogate(surrogate, ready, trust=trust), seed, quiet=as_json)
+    others = {str(path): _surrogate(path, ready, trust=trust) for path in surrogate or ()}
+    found = _audit(ready, attack, examples, others, seed, quiet=as_json)
     subject = ready.subjects[0]
     kept = stored(subject.run, subject.weights, subject.hash, seed, found)
     write_verdicts(ready.run.path, kept)
@@ -72,7 +77,18 @@ def command(
     raise typer.Exit(1 if bad else 0)
 
 
-def _attack(norm: str | None, eps: str | None) -> APGD | None:
+def chosen_attack(verb: str, ready: Ready, norm: str | None, eps: str | None) -> PGD | APGD:
+    """The attack that the options ask for, else the run's own, else the usual one at 8/255; for highest losses."""
+    from dataclasses import replace
+
+    from holdfast.audit.conduct import usual
+    from holdfast.threat import Linf
+
+    attack = _attack(verb, norm, eps) or _of_the_run(ready) or usual(Linf(8 / 255))
+    return replace(attack, until_lost=False)
+
+
+def _attack(verb: str, norm: str | None, eps: str | None) -> APGD | None:
     """The attack that the options ask for."""
     from holdfast.audit.conduct import usual
     from holdfast.recipe import parse
@@ -80,7 +96,7 @@ def _attack(norm: str | None, eps: str | None) -> APGD | None:
 
     if eps is None:
         if norm is not None:
-            raise RecipeError(f"audit: expected --eps beside --norm {norm}")
+            raise RecipeError(f"{verb}: expected --eps beside --norm {norm}")
         return None
     threat = parse(Threat, {norm or "linf": eps}, where=lambda path: "--norm and --eps")
     try:
@@ -99,13 +115,11 @@ def _of_the_run(ready: Ready) -> PGD | APGD | None:
     return in_question(ready.checks) or (usual(threats[0]) if threats else None)
 
 
-def _surrogate(path: Path | None, ready: Ready, *, trust: bool) -> Any:
+def _surrogate(path: Path, ready: Ready, *, trust: bool) -> Classifier:
     from holdfast.cli.work import to_device
     from holdfast.evaluation import try_out
     from holdfast.runs import load_model
 
-    if path is None:
-        return None
     loaded = load_model(path, trust=trust)
     try:
         try_out(loaded.model, ready.splits.test, len(ready.splits.classes))
@@ -116,7 +130,13 @@ def _surrogate(path: Path | None, ready: Ready, *, trust: bool) -> Any:
 
 
 def _audit(
-    ready: Ready, attack: PGD | APGD | None, examples: int, surrogate: Any, seed: int, *, quiet: bool
+    ready: Ready,
+    attack: PGD | APGD | None,
+    examples: int,
+    others: dict[str, Classifier],
+    seed: int,
+    *,
+    quiet: bool,
 ) -> list[Verdict]:
     """All verdicts: the model's, those of attacks, and those of the ledger."""
     from holdfast.audit import after, audit
@@ -133,7 +153,7 @@ def _audit(
     found: list[Verdict] = []
     with Bar(quiet=quiet).stage(f"audit {subject.run} ({subject.weights})") as show:
         for verdict in audit(
-            subject.model, x, y, attack=attack, surrogate=surrogate, images=_train(ready, x, seed), seed=seed
+            subject.model, x, y, attack=attack, surrogate=others or None, images=_train(ready, x, seed), seed=seed
         ):
             found.append(verdict)
             show(len(found), len(FLAGS), verdict.condition)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Protocol, Self
 
 from holdfast.report.class_geometry import ClassGeometry
+from holdfast.report.confidences import ConfidenceTable
 from holdfast.report.corruptions import Corruptions
 from holdfast.report.curvature import Curvatures
 from holdfast.report.features import Features
@@ -13,6 +14,7 @@ from holdfast.report.figures import Figure
 from holdfast.report.geometry import Geometry
 from holdfast.report.maps import Maps
 from holdfast.report.runs import RunData
+from holdfast.report.segment import Segments
 from holdfast.report.surface import Surfaces
 
 
@@ -38,7 +40,9 @@ class Section(Protocol):
         ...
 
 
-SECTIONS: tuple[type[Section], ...] = (Corruptions, Maps, Geometry, ClassGeometry, Curvatures, Features, Surfaces)
+SECTIONS: tuple[type[Section], ...] = (
+    Corruptions, Maps, Geometry, ClassGeometry, Curvatures, Segments, ConfidenceTable, Features, Surfaces,
+)  # fmt: skip
 """In the order of the page."""
 
 

@@ -16,6 +16,7 @@ FLAGS = {
     "batch": "An answer depends on its own image alone",
     "probabilities": "The outputs are logits",
     "gradients": "The loss has a gradient",
+    "confidence": "A step along the gradient takes more confidence than random noise",
     "eps": "A larger eps breaks more",
     "unbounded": "An unbounded attack breaks everything",
     "convergence": "More steps or restarts break no more",

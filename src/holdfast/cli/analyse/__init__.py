@@ -6,7 +6,10 @@ from importlib import import_module
 
 import typer
 
-QUESTIONS = ("sra", "thickness", "flatness", "features", "surface", "curvature", "stability", "classes")
+QUESTIONS = (
+    "sra", "thickness", "flatness", "features", "surface", "curvature", "stability", "classes", "segment",
+    "confidences",
+)  # fmt: skip
 
 app = typer.Typer(help="Ask a question about a network; repeat the command to resume.", no_args_is_help=True)
 for _question in QUESTIONS:
