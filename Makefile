@@ -59,6 +59,7 @@ bench: $(VENV)/.dev
 	$(ONE_THREAD) $(BIN)/python benchmarks/discriminative.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/curvature.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/training_cost.py
+	$(ONE_THREAD) $(BIN)/python benchmarks/composites.py
 
 clean:
 	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build

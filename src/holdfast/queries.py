@@ -32,6 +32,15 @@ def network(model: Classifier) -> Classifier:
     return model
 
 
+def behind(model: Classifier, change: Callable[[Any], Classifier]) -> Classifier:
+    """The model with another classifier behind the wrappers that watch it, made of the one that was there."""
+    if not hasattr(type(model), "watched"):
+        return change(model)
+    watch: Any = model
+    changed: Classifier = watch.watching(behind(watch.watched, change))
+    return changed
+
+
 class Counted:
     """A classifier that counts forward passes per example in `counts`, (N,) int64.
 
@@ -57,6 +66,10 @@ class Counted:
     def watched(self) -> Classifier:
         """The classifier asked."""
         return self._model
+
+    def watching(self, model: Classifier) -> Counted:
+        """The same count for another classifier."""
+        return Counted(model, self.counts, self._rows)
 
     def narrow(self, selection: Tensor) -> Counted:
         """Count only for the selected examples from now on."""

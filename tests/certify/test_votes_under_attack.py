@@ -19,7 +19,12 @@ METHODS = {
 }
 
 
-@pytest.mark.parametrize("name", METHODS)
+SLOW = {"laplace", "uniform"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in METHODS]
+)
 def test_no_attack_finds_another_majority_inside_the_radius(name):
     method, model, (x, y) = METHODS[name], digits_mlp(), digits()
     certificate = method(model, x)

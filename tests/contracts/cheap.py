@@ -1,7 +1,9 @@
 """One cheap instance of every method in a registry; a new entry needs its line here, or the suite fails."""
 
+import copy
 import dataclasses
 import importlib.util
+import math
 
 import pytest
 
@@ -19,6 +21,7 @@ from holdfast.attacks import (
     PGD,
     RFGSM,
     SPSA,
+    Aimed,
     AutoAttack,
     Boundary,
     CWLinf,
@@ -42,23 +45,39 @@ from holdfast.augment import (
     Spider,
     TrivialAugment,
 )
-from holdfast.certify import GaussianSmoothing, LaplaceSmoothing, Margin, SmoothedMargin, UniformSmoothing
+from holdfast.certify import (
+    GaussianSmoothing,
+    LaplaceSmoothing,
+    Margin,
+    MixtureMargin,
+    MixtureSmoothing,
+    SmoothedMargin,
+    UniformSmoothing,
+)
 from holdfast.corruptions import Bar, Chain, Clean, Common, DownUp, GaussianNoise, Occlusion, Stripes, UniformNoise
 from holdfast.corruptions import Linear as LinearCorruption
+from holdfast.ensembles import Composite, Probability
 from holdfast.losses import cross_entropy, difference_of_logits_ratio, margin
 from holdfast.models import MODELS
 from holdfast.objectives import (
+    AWP,
     CURE,
     FOAR,
     LLR,
+    MART,
     MCR,
+    MMA,
     MSCR,
     SOAR,
+    TRADES,
     Adversarial,
+    Alarm,
     Annealing,
     Center,
     CleanAndNoisy,
     Discriminative,
+    Fast,
+    Free,
     InputGradient,
     Jacobian,
     JensenShannon,
@@ -71,6 +90,7 @@ from holdfast.objectives import (
     TruncatedMargin,
     Zhen,
 )
+from holdfast.queries import behind
 from holdfast.threat import L0, L1, L2, Linf
 
 THREATS = {"linf": Linf(0.1), "l2": L2(0.4), "l1": L1(1.0), "l0": L0(3)}
@@ -124,6 +144,7 @@ ATTACKS = {  # functions of the threat
     "eight_bit": lambda threat: EightBit(attack=PGD(threat=threat, steps=5), repairs=3),
     "autoattack": lambda threat: AutoAttack(threat=threat, steps=8, targets=2, queries=20),
     "eot": lambda threat: EOT(attack=PGD(threat=threat, steps=5), draws=2),
+    "aimed": lambda threat: Aimed(attack=PGD(threat=threat, steps=5), strength=1.0),
     "targeted": lambda threat: Targeted(attack=PGD(threat=threat, steps=5), at="random"),
     "foolbox": _foolbox,
     "torchattacks": _torchattacks,
@@ -164,6 +185,12 @@ OBJECTIVES = {
     "center": Center(weight=0.1),
     "large_margin": LargeMargin(m=3, annealing=Annealing(base=1.0)),
     "adversarial": Adversarial(attack=PGD(threat=Linf(0.1), steps=2, until_lost=False)),
+    "trades": TRADES(threat=Linf(0.1), steps=2),
+    "mart": MART(threat=L2(0.4), steps=2),
+    "mma": MMA(threat=Linf(0.2), steps=2, searches=4, least=0.05),
+    "fast": Fast(threat=Linf(0.1), alarm=Alarm(examples=4, steps=2)),
+    "free": Free(threat=Linf(0.1), replays=2),
+    "awp": AWP(objective=TRADES(threat=Linf(0.1), steps=2), gamma=1e-3),
     "soar": SOAR(threat=Linf(0.1), draws=2, clip=50.0),
     "foar": FOAR(threat=L2(0.4)),
     "cure": CURE(weight=0.5),
@@ -192,12 +219,37 @@ CORRUPTIONS = {
     "bar": Bar("pinch_and_twirl", severity=5),
 }
 
+
+@dataclasses.dataclass(frozen=True)
+class OfMixture:
+    """A certifier of composites, which makes one of the classifier it is given: all robust, so that it is the same."""
+
+    certifier: MixtureMargin | MixtureSmoothing
+
+    @property
+    def norm(self):
+        return self.certifier.norm
+
+    @property
+    def smoothed(self):
+        return self.certifier.smoothed
+
+    @staticmethod
+    def composite(model):
+        return Composite(copy.deepcopy(model), copy.deepcopy(model), Probability(), math.inf)
+
+    def __call__(self, model, x, *, rng=None):
+        return self.certifier(behind(model, self.composite), x, rng=rng)
+
+
 CERTIFIERS = {
     "margin": Margin(norm="linf"),
     "smoothed_margin": SmoothedMargin(sigma=0.05, n=256, n0=32, alpha=0.01),
     "smoothing": GaussianSmoothing(sigma=0.1, n=256, n0=32, alpha=0.01),
     "laplace_smoothing": LaplaceSmoothing(scale=0.1, n=256, n0=32, alpha=0.01),
     "uniform_smoothing": UniformSmoothing(width=0.2, n=256, n0=32, alpha=0.01),
+    "mixture_margin": OfMixture(MixtureMargin(norm="l2")),
+    "mixture_smoothing": OfMixture(MixtureSmoothing(smoothing=GaussianSmoothing(sigma=0.1, n=256, n0=32, alpha=0.01))),
 }
 
 AUGMENTATIONS = {

@@ -13,7 +13,7 @@ from holdfast.errors import ModelError
 from holdfast.models import MODELS, build
 from holdfast.rng import Streams
 from holdfast.threat import Linf
-from tests.zoo import digits, digits_mlp, digits_robust, half_space, images, labels, seeded, smooth
+from tests.zoo import digits, digits_mlp, digits_robust, generator, half_space, images, labels, seeded, smooth
 
 
 def pair():
@@ -58,6 +58,25 @@ def test_an_adversary_may_aim_elsewhere():
     assert torch.equal(aimed(composite, 0.0)(x), g(x))
     assert torch.equal(aimed(composite, math.inf)(x), h(x))
     assert torch.equal(aimed(composite, 3.0)(x), composite(x))
+
+
+def test_an_oracle_of_strengths_is_as_good_as_the_better_one():
+    """Theorem 3: with 0 where the accurate one is right, and infinity elsewhere, one right answer of two is enough."""
+    (g, h), (x, y) = pair(), digits()
+    x, y = x[:100], y[:100]
+    attack = PGD(threat=Linf(0.15), steps=5)
+    for points in (
+        x,
+        attack(g, x, y),
+        attack(h, x, y),
+        (x + 0.3 * torch.rand(x.shape, generator=generator())).clamp(0, 1),
+    ):
+        right_g, right_h = (model(points).argmax(1) == y for model in (g, h))
+        strength = torch.where(right_g, 0.0, math.inf)
+        with torch.no_grad():
+            found = GradientRatio()(g, h, points, strength).argmax(1) == y
+        assert torch.equal(found, right_g | right_h)
+        assert found.sum() >= max(right_g.sum(), right_h.sum())
 
 
 def adaptive(shape=(1, 8, 8), width=0.05):

@@ -135,6 +135,12 @@ def test_batch_statistics_stay_and_networks_may_differ():
     assert all(torch.equal(tensor, before[name]) for name, tensor in g.state_dict().items())
 
 
+def test_a_temperature_divides_the_robust_logits():
+    (g, h), x = models(), images(3)
+    found = Probability(temperature=0.5)(g, h, x, 2.0)
+    torch.testing.assert_close(found, mix_probabilities(g(x), 2 * h(x), 2.0))
+
+
 def test_mixed_probabilities_are_probabilities_and_small_ones_survive():
     g, h = torch.tensor([[200.0, 0.0]]), torch.tensor([[150.0, 0.0]])
     found = mix_probabilities(g, h, 1.0)
@@ -142,7 +148,7 @@ def test_mixed_probabilities_are_probabilities_and_small_ones_survive():
     assert found[0, 1].item() == pytest.approx(-150 - math.log(2), rel=1e-6)
 
 
-@given(st.lists(st.floats(-20, 20), min_size=3, max_size=6, unique=True), st.floats(1, 6), st.floats(0.1, 9))
+@given(st.lists(st.integers(-20, 20), min_size=3, max_size=6, unique=True), st.floats(1, 6), st.floats(0.1, 9))
 def test_the_transformation_keeps_predictions(logits, power, scale):
     h = torch.tensor([logits], dtype=torch.float64)
     found = RobustTransform(power=power, scale=scale, shift=0.5)(h)
@@ -166,6 +172,7 @@ def test_the_transformation_by_hand():
         (lambda: GradientRatio(block=0), "block must be at least 1"),
         (lambda: LocalBias(norm="l3"), "norm must be"),
         (lambda: RobustTransform(power=0.0), "power must be positive"),
+        (lambda: Probability(temperature=0.0), "temperature must be positive"),
         (lambda: strength_of(1.5), r"share must lie in \[0, 1\]"),
         (lambda: Composite(nn.Identity(), nn.Identity(), Probability(), -1.0), "strength must not be negative"),
     ],

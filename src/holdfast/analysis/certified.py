@@ -14,7 +14,7 @@ import polars as pl
 
 from holdfast.results import is_certificate, with_interval
 
-OF_THE_NETWORK = frozenset({"margin"})
+OF_THE_NETWORK = frozenset({"margin", "mixture_margin"})
 """Certifiers that speak of the network itself; all others speak of the network averaged over noise."""
 
 GROUP = ("run", "weights", "check", "method", "norm")

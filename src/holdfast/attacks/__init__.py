@@ -1,5 +1,6 @@
 """Attacks: each searches the threat set of every example for a point that the model gets wrong."""
 
+from holdfast.attacks.aimed import Aimed
 from holdfast.attacks.apgd import APGD
 from holdfast.attacks.apgd_targeted import TargetedAPGD
 from holdfast.attacks.art import ART
@@ -48,6 +49,7 @@ ATTACKS: dict[str, type[Attack]] = {
     "eight_bit": EightBit,
     "eot": EOT,
     "targeted": Targeted,
+    "aimed": Aimed,
     "foolbox": Foolbox,
     "torchattacks": Torchattacks,
     "art": ART,
@@ -68,6 +70,7 @@ __all__ = [
     "PGD",
     "RFGSM",
     "SPSA",
+    "Aimed",
     "AutoAttack",
     "Boundary",
     "CWLinf",

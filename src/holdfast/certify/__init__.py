@@ -1,6 +1,7 @@
 """Certificates: what provably holds within a radius."""
 
 from holdfast.certify.margin import Margin
+from holdfast.certify.mixture import MixtureMargin, MixtureSmoothing
 from holdfast.certify.smoothed_margin import MarginEstimate, SmoothedMargin, estimate_margin, mean_logits
 from holdfast.certify.smoothing import GaussianSmoothing, LaplaceSmoothing, UniformSmoothing
 from holdfast.types import Certifier
@@ -11,6 +12,8 @@ CERTIFIERS: dict[str, type[Certifier]] = {
     "smoothing": GaussianSmoothing,
     "laplace_smoothing": LaplaceSmoothing,
     "uniform_smoothing": UniformSmoothing,
+    "mixture_margin": MixtureMargin,
+    "mixture_smoothing": MixtureSmoothing,
 }
 
 __all__ = [
@@ -19,6 +22,8 @@ __all__ = [
     "LaplaceSmoothing",
     "Margin",
     "MarginEstimate",
+    "MixtureMargin",
+    "MixtureSmoothing",
     "SmoothedMargin",
     "UniformSmoothing",
     "estimate_margin",

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from torch import Tensor, nn
 
 from holdfast.ensembles.mixing import Mixing, Strength
 from holdfast.errors import ModelError
+from holdfast.types import Classifier
 
 
 class Composite(nn.Module):
@@ -107,6 +106,8 @@ def mixed(composite: Composite | AdaptiveComposite, x: Tensor, strength: Strengt
         raise
 
 
-def aimed(composite: Composite | AdaptiveComposite, strength: float) -> Callable[[Tensor], Tensor]:
-    """What an adversary who expects this strength attacks: 0 the accurate classifier alone, infinity the robust one."""
-    return lambda x: mixed(composite, x, strength)
+def aimed(model: Classifier, strength: float) -> Classifier:
+    """What an adversary attacks who expects this strength; a classifier that mixes nothing stays what it is."""
+    if not isinstance(model, Composite | AdaptiveComposite):
+        return model
+    return lambda x: mixed(model, x, strength)

@@ -138,24 +138,31 @@ def mix_logits(g: Tensor, h: Tensor, share: Tensor) -> Tensor:
 
 @dataclass(frozen=True, kw_only=True)
 class Probability:
-    r"""Probabilities instead of logits: :math:`\log((1 - a)\,\mathrm{softmax}(g) + a\,\mathrm{softmax}(h))`.
+    r"""Probabilities instead of logits: :math:`\log((1 - a)\,\mathrm{softmax}(g) + a\,\mathrm{softmax}(h / t))`.
 
     The strength :math:`\alpha` gives :math:`a = \alpha / (1 + \alpha)`; `strength_of` goes back.
 
     Args:
-        transform: what the robust logits go through first; None for nothing.
+        temperature: :math:`t`; below 1 the robust classifier is surer, which one of a small Lipschitz constant needs.
+        transform: what the robust logits go through before that; None for nothing.
 
     Reference:
         Bai, Anderson, Kim, Sojoudi, Improving the Accuracy-Robustness Trade-off of Classifiers via Adaptive Smoothing,
         arXiv:2301.12554.
     """
 
+    temperature: float = 1.0
     transform: RobustTransform | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.temperature < math.inf:
+            raise ValueError(f"temperature must be positive and finite, got {self.temperature}")
 
     def __call__(self, standard: Classifier, robust: Classifier, x: Tensor, strength: Strength) -> Tensor:
         """Log-probabilities of the mixed classifier, which are logits."""
         h = robust(x)
-        return mix_probabilities(standard(x), h if self.transform is None else self.transform(h), strength)
+        h = h if self.transform is None else self.transform(h)
+        return mix_probabilities(standard(x), h / self.temperature, strength)
 
 
 def mix_probabilities(g: Tensor, h: Tensor, strength: Strength) -> Tensor:

@@ -39,6 +39,10 @@ class Deadline:
         """The classifier inside."""
         return self._model
 
+    def watching(self, model: Classifier) -> Deadline:
+        """The same moment for another classifier."""
+        return Deadline(model, self._until)
+
     def narrow(self, selection: Tensor) -> Deadline:
         """The same for a selection of the batch."""
         return Deadline(narrow(self._model, selection), self._until)

@@ -33,6 +33,10 @@ class Watched:
         """The classifier inside."""
         return self._model
 
+    def watching(self, model: Classifier) -> Watched:
+        """The same look at another classifier."""
+        return Watched(model)
+
     def narrow(self, selection: Tensor) -> Watched:
         """The same for a selection of the batch."""
         return Watched(narrow(self._model, selection))

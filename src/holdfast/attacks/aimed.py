@@ -1,0 +1,50 @@
+"""Attacks on a mixture of classifiers by an adversary who aims at another mixture of the two."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from holdfast.attacks.to_the_end import to_the_end
+from holdfast.ensembles.composite import aimed
+from holdfast.queries import behind
+from holdfast.rng import Streams
+from holdfast.types import Attack, Classifier, Threat
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aimed:
+    r"""Another attack, on the composite at a strength :math:`\alpha_t` of the adversary's choice.
+
+    At 0 it attacks the accurate classifier alone and at infinity the robust one; between them it goes around a policy,
+    which may mislead gradients. The point of highest loss there is then tried on the composite itself, so that no
+    example leaves early. A classifier that mixes nothing is attacked as it is.
+
+    Args:
+        attack: the attack.
+        strength: :math:`\alpha_t`.
+
+    Reference:
+        Bai, Anderson, Sojoudi, Avoiding the Accuracy-Robustness Trade-off of Classifiers via Local Adaptive Smoothing,
+        sections 4.2 and 5.1.
+    """
+
+    attack: Attack
+    strength: float
+
+    def __post_init__(self) -> None:
+        if not self.strength >= 0:
+            raise ValueError(f"strength must not be negative, got {self.strength}")
+
+    @property
+    def threat(self) -> Threat:
+        """Where the attack may search."""
+        return self.attack.threat
+
+    def __call__(
+        self, model: Classifier, x: Tensor, y: Tensor, *, target: Tensor | None = None, rng: Streams | None = None
+    ) -> Tensor:
+        """What the attack finds for each example."""
+        stand_in = behind(model, lambda inner: aimed(inner, self.strength))
+        return to_the_end(self.attack)(stand_in, x, y, target=target, rng=rng)

@@ -1,0 +1,126 @@
+"""Certificates of mixed probabilities, which need a proof about the robust classifier alone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from holdfast.certify.margin import check_constant
+from holdfast.certify.mixture_radii import margin_mixture_radius, smoothed_radius
+from holdfast.certify.smoothing import GaussianSmoothing
+from holdfast.ensembles.composite import Composite
+from holdfast.ensembles.mixing import Probability
+from holdfast.errors import ModelError
+from holdfast.lipschitz.bound import margin_growth
+from holdfast.modes import evaluating
+from holdfast.queries import behind, network
+from holdfast.rng import Streams
+from holdfast.types import ABSTAIN, Certificate, Classifier
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixtureMargin:
+    r"""For a robust classifier with a known Lipschitz constant: see `mixture_radii.margin_mixture_radius`.
+
+    Args:
+        norm: of distances.
+        constant: :math:`K_p` of the robust classifier if it is known otherwise; None computes it from the weights.
+
+    Reference:
+        Bai, Anderson, Kim, Sojoudi, Improving the Accuracy-Robustness Trade-off of Classifiers via Adaptive Smoothing,
+        arXiv:2301.12554, section 4. Differs: margins of logits are Lipschitz, not each probability, which proves more.
+    """
+
+    norm: Literal["l1", "l2", "linf"] = "l2"
+    constant: float | None = None
+
+    def __post_init__(self) -> None:
+        check_constant(self.constant)
+
+    @property
+    def smoothed(self) -> bool:
+        """It speaks of the composite itself."""
+        return False
+
+    def __call__(self, model: Classifier, x: Tensor, *, rng: Streams | None = None) -> Certificate:
+        """Certificate of each example; what the accurate classifier says of it does not matter."""
+        if not len(x):
+            return Certificate.of_nothing(x)
+        mixture = _mixture(model, "mixture_margin")
+        if mixture.mixing.transform is not None:
+            raise ModelError("mixture_margin: expected robust logits as they are; a transform changes their constants")
+        with torch.no_grad(), evaluating(mixture.robust):
+            growth = margin_growth(mixture.robust, x, self.norm, self.constant)
+            logits = behind(model, lambda inner: inner.robust)(x)
+        surer = 1 / mixture.mixing.temperature
+        radius = margin_mixture_radius(surer * logits.double(), surer * growth, mixture.share)
+        return Certificate(torch.where(radius > 0, logits.argmax(1), ABSTAIN), radius)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixtureSmoothing:
+    r"""For a robust classifier that is smoothed by Gaussian noise: a certificate in :math:`\ell_2`.
+
+    It speaks of :math:`(1 - a)\,\mathrm{softmax}(g(x)) + a\,P(h(x + \epsilon) = \cdot)`. A certificate :math:`r` of the
+    smoothed :math:`h` says that its class has :math:`p \ge \Phi(r / \sigma)`, so that the mixture keeps it within
+    :math:`\sigma\,\Phi^{-1}(a\,\Phi(r / \sigma))`, with the same confidence.
+
+    Args:
+        smoothing: how the robust classifier is smoothed; with the bound `one_vs_rest`.
+
+    Reference:
+        Bai, Anderson, Kim, Sojoudi, Improving the Accuracy-Robustness Trade-off of Classifiers via Adaptive Smoothing,
+        arXiv:2301.12554, section 4.
+    """
+
+    smoothing: GaussianSmoothing = field(default_factory=lambda: GaussianSmoothing(sigma=0.25))
+
+    def __post_init__(self) -> None:
+        if self.smoothing.bound != "one_vs_rest":
+            raise ValueError(f"smoothing.bound must be one_vs_rest, got {self.smoothing.bound}")
+
+    @property
+    def norm(self) -> str:
+        """Distances are Euclidean."""
+        return "l2"
+
+    @property
+    def smoothed(self) -> bool:
+        """It speaks of a composite whose robust part is smoothed."""
+        return True
+
+    def __call__(self, model: Classifier, x: Tensor, *, rng: Streams | None = None) -> Certificate:
+        """Certificate of each example."""
+        share = _mixture(model, "mixture_smoothing").share
+        found = self.smoothing(behind(model, lambda inner: inner.robust), x, rng=rng)
+        sigma = self.smoothing.sigma
+        first: Tensor = torch.special.ndtr(found.radius.double() / sigma)
+        radius = smoothed_radius(first, 1 - first, share, sigma)
+        return Certificate(torch.where(radius > 0, found.prediction, ABSTAIN), radius, found.samples)
+
+
+@dataclass(frozen=True)
+class _Mixture:
+    robust: torch.nn.Module
+    mixing: Probability
+    share: float
+
+
+def _mixture(model: Classifier, who: str) -> _Mixture:
+    """The composite behind what watches it, or one line on why nothing is proved."""
+    inner = network(model)
+    if not isinstance(inner, Composite):
+        raise ModelError(f"{who}: expected a composite of fixed strength, got {type(inner).__name__}")
+    if not isinstance(inner.mixing, Probability):
+        kind = type(inner.mixing).__name__
+        raise ModelError(f"{who}: expected mixed probabilities, of which something is proved, got {kind}")
+    share = 1.0 if math.isinf(inner.strength) else inner.strength / (1 + inner.strength)
+    if not share > 0.5:
+        raise ModelError(
+            f"{who}: expected a strength above 1, so that the robust classifier decides, got {inner.strength}"
+        )
+    return _Mixture(inner.robust, inner.mixing, share)

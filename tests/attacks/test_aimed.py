@@ -1,0 +1,65 @@
+"""An adversary who attacks another mixture than the one that is judged."""
+
+import copy
+import math
+
+import pytest
+import torch
+
+from holdfast.attacks import APGD, PGD, Aimed
+from holdfast.ensembles import Composite, GradientRatio
+from holdfast.queries import Counted
+from holdfast.rng import Streams
+from holdfast.threat import Linf
+from tests.zoo import digits, digits_mlp, digits_robust, half_space, half_space_points
+
+ATTACK = PGD(threat=Linf(0.15), steps=5, random_start=False, until_lost=False)
+
+
+def batch(count=20):
+    x, y = digits()
+    return x[:count], y[:count]
+
+
+def composite(strength=2.0):
+    return Composite(copy.deepcopy(digits_mlp()), copy.deepcopy(digits_robust()), GradientRatio(), strength)
+
+
+@pytest.mark.parametrize(("strength", "part"), [(0.0, "standard"), (math.inf, "robust")])
+def test_at_the_ends_it_attacks_one_of_the_two(strength, part):
+    model, (x, y) = composite(), batch()
+    assert torch.equal(Aimed(attack=ATTACK, strength=strength)(model, x, y), ATTACK(getattr(model, part), x, y))
+
+
+def test_at_the_strength_of_the_mixture_it_attacks_the_mixture():
+    model, (x, y) = composite(), batch(6)
+    assert torch.equal(Aimed(attack=ATTACK, strength=2.0)(model, x, y), ATTACK(model, x, y))
+    assert not torch.equal(Aimed(attack=ATTACK, strength=0.1)(model, x, y), ATTACK(model, x, y))
+
+
+@pytest.mark.parametrize("kind", [PGD, APGD])
+def test_nobody_leaves_before_the_end(kind):
+    """Where the stand-in is wrong already, the highest loss is wanted: that of an attack which goes to the end."""
+    model, (x, y) = composite(), batch()
+    quick = kind(threat=Linf(0.15), steps=5)
+    rng = Streams(0, "attack", len(x))
+    found = Aimed(attack=quick, strength=0.0)(model, x, y, rng=rng)
+    assert not torch.equal(found, quick(model.standard, x, y, rng=rng))
+
+
+def test_queries_are_counted_as_those_of_any_attack():
+    model, (x, y) = composite(), batch(4)
+    counts = torch.zeros(4, dtype=torch.int64)
+    Aimed(attack=ATTACK, strength=0.0)(Counted(model, counts), x, y)
+    assert counts.tolist() == [6] * 4  # five gradients, and a look at the last point
+
+
+def test_other_classifiers_are_attacked_as_they_are():
+    model = half_space()
+    x, y = half_space_points(model, 6)
+    assert torch.equal(Aimed(attack=ATTACK, strength=0.3)(model, x, y), ATTACK(model, x, y))
+
+
+def test_negative_strengths_are_refused():
+    with pytest.raises(ValueError, match="strength must not be negative, got -1"):
+        Aimed(attack=ATTACK, strength=-1.0)

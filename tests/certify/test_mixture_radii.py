@@ -1,0 +1,180 @@
+"""Theorems 1 and 2 and the radii of mixed probabilities: values computed apart, and never more than the true radius."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.certify.mixture_radii import (
+    Constants,
+    gradient_ratio_radius,
+    lipschitz_radius,
+    local_bias_radius,
+    margin_mixture_radius,
+    smoothed_radius,
+)
+from holdfast.ensembles import GradientRatio, LocalBias
+from tests.zoo import generator
+
+
+def tensor(values):
+    return torch.tensor(values, dtype=torch.float64)
+
+
+X = tensor([[0.3, -0.2]])
+WG, BG = tensor([[1, 2], [-1, 0.5]]), tensor([0.2, -0.1])
+WH, BH = tensor([[0.5, 0.4], [-0.3, 0.6]]), tensor([0, 0.1])
+
+
+def constants(weight):
+    """Of linear logits, for an adversary in linf."""
+    steep = weight.abs().sum(1)
+    return Constants(steep, torch.zeros_like(steep), steep)
+
+
+def test_theorem_1_of_a_linear_classifier():
+    g, oracle, steep = X @ WG.T + BG, tensor([[1, -1]]), WG.abs().sum(1)[None]
+    assert local_bias_radius(g, oracle, steep, constants(WG), 0.5).item() == pytest.approx(0.65833333, abs=1e-8)
+
+
+def test_theorem_2_of_linear_classifiers():
+    g, h = X @ WG.T + BG, X @ WH.T + BH
+    steep = [weight.abs().sum(1)[None] for weight in (WG, WH)]
+    found = gradient_ratio_radius(g, h, *steep, constants(WG), constants(WH), 0.5)
+    assert found.item() == pytest.approx(0.13859649, abs=1e-8)
+
+
+def worst_change(model, x, radius, grid=41):
+    """Whether the prediction changes anywhere on a grid over the square of that size."""
+    steps = torch.linspace(-1, 1, grid, dtype=torch.float64)
+    square = torch.cartesian_prod(steps, steps) * radius
+    return bool((model(x + square).argmax(1) != model(x).argmax(1)).any())
+
+
+class Bent(torch.nn.Module):
+    """Logits `W x + b + c sin(V x)` of two numbers, whose constants in linf are known."""
+
+    def __init__(self, seed, classes=3, bend=0.3):
+        super().__init__()
+        draw = generator(seed)
+        self.weight = torch.randn(classes, 2, dtype=torch.float64, generator=draw)
+        self.weight = self.weight + self.weight.sign()
+        self.bias = torch.randn(classes, dtype=torch.float64, generator=draw)
+        self.wave = torch.randn(classes, 2, dtype=torch.float64, generator=draw)
+        self.bend = bend
+
+    def forward(self, x):
+        return x @ self.weight.T + self.bias + self.bend * torch.sin(x @ self.wave.T)
+
+    def constants(self):
+        main, wave = self.weight.abs().sum(1), self.wave.abs().sum(1)
+        # The gradient of the wave is c cos(.) V, its Hessian -c sin(.) V V'.
+        return Constants(main + self.bend * wave, self.bend * wave.square(), main - self.bend * wave)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 10_000), st.sampled_from([0.1, 0.5, 2.0, 10.0]), st.sampled_from([0.0, 0.2]))
+def test_theorem_1_is_below_the_true_radius(seed, strength, bend):
+    g, x = Bent(seed, bend=bend), torch.randn(1, 2, dtype=torch.float64, generator=generator(seed + 1))
+    oracle = 2 * torch.nn.functional.one_hot(torch.tensor([seed % 3]), 3).double() - 1
+    _, steep = GradientRatio().measured(g, x)
+    radius = local_bias_radius(g(x), oracle, steep, g.constants(), strength).item()
+    mixing = LocalBias()
+    assert not worst_change(lambda z: mixing(g, lambda z: oracle.expand(len(z), 3), z, strength), x, 0.999 * radius)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 10_000), st.sampled_from([0.1, 0.5, 2.0, 10.0]), st.sampled_from([0.0, 0.2]))
+def test_theorem_2_is_below_the_true_radius(seed, strength, bend):
+    g, h = Bent(seed, bend=bend), Bent(seed + 77, bend=bend)
+    x = torch.randn(1, 2, dtype=torch.float64, generator=generator(seed + 1))
+    mixing = GradientRatio(eps_c=0.0)
+    (_, steep_g), (_, steep_h) = (mixing.measured(model, x) for model in (g, h))
+    radius = gradient_ratio_radius(g(x), h(x), steep_g, steep_h, g.constants(), h.constants(), strength).item()
+    assert not worst_change(lambda z: mixing(g, h, z, strength), x, 0.999 * radius)
+    if bool((h.constants().least > 0).all()):
+        assert radius > 0
+
+
+def test_a_gradient_that_may_vanish_proves_nothing():
+    g, h = X @ WG.T + BG, X @ WH.T + BH
+    steep = [weight.abs().sum(1)[None] for weight in (WG, WH)]
+    of_h = constants(WH)
+    vanishing = Constants(of_h.slope, of_h.bend, tensor([0.0, 0.5]))
+    assert gradient_ratio_radius(g, h, *steep, constants(WG), vanishing, 0.5).item() == 0
+
+
+def test_without_strength_the_first_theorem_is_that_of_the_linear_classifier():
+    g, steep = X @ WG.T + BG, WG.abs().sum(1)[None]
+    expected = (g[0, 0] - g[0, 1]).abs() / steep.sum()
+    found = local_bias_radius(g, tensor([[1, -1]]), steep, constants(WG), 0.0)
+    torch.testing.assert_close(found, expected[None])
+
+
+def test_lipschitz_probabilities():
+    assert lipschitz_radius(tensor([0.8, 0.2]), 0.75, 2.0).tolist() == pytest.approx([(0.8 - 1 / 3) / 4, 0.0])
+    assert lipschitz_radius(tensor([0.8]), 1.0, 2.0).item() == pytest.approx(0.2)
+
+
+@given(st.lists(st.floats(-8, 8), min_size=2, max_size=5), st.floats(0.5, 1.0), st.floats(0.1, 5))
+def test_margins_hold_in_the_worst_case(logits, share, growth):
+    """All margins shrink as fast as they may, and the accurate classifier is sure of another class."""
+    h = tensor([logits])
+    radius = margin_mixture_radius(h, growth, share)
+    assert radius.item() >= 0
+    if radius.item() == 0:
+        return
+    c = h.argmax(1).item()
+    for part in (0.25, 0.5, 1 - 1e-9):
+        moved = h.clone()
+        moved[0, c] -= growth * part * radius.item()
+        p = moved.softmax(1)[0]
+        for j in set(range(len(logits))) - {c}:
+            mixed = share * p
+            mixed[j] += 1 - share
+            assert mixed[c] >= mixed[j]
+
+
+def test_margins_prove_more_than_lipschitz_probabilities():
+    # Softmax probabilities change by at most 1/4 per unit of a logit, in sum by half the margin's growth.
+    h, share, growth = tensor([[6.0, 0.0]]), 0.8, 1.0
+    p = h.softmax(1)[0]
+    assert margin_mixture_radius(h, growth, share) > lipschitz_radius(p[:1] - p[1:], share, growth / 4)
+
+
+def test_smoothed_probabilities_against_the_printed_form():
+    share, sigma, first, second = 0.8, 0.5, tensor([0.95]), tensor([0.03])
+    mu = (1 - share) / share
+    quantile = torch.special.ndtri
+    expected = sigma / 2 * (quantile(first / (1 + mu)) - quantile((second + mu) / (1 + mu)))
+    torch.testing.assert_close(smoothed_radius(first, second, share, sigma), expected)
+    assert smoothed_radius(tensor([0.5]), tensor([0.5]), share, sigma).item() == 0
+    whole = sigma / 2 * (quantile(first) - quantile(second))
+    torch.testing.assert_close(smoothed_radius(first, second, 1.0, sigma), whole)
+
+
+@pytest.mark.parametrize("share", [0.6, 0.9])
+@pytest.mark.parametrize("distance", [0.3, 0.7, 1.5])
+def test_smoothing_a_half_space_is_sound_and_mixed_with_the_worst(share, distance):
+    """h smoothed over a half-space is Phi(d / sigma); the accurate classifier always votes for the other side."""
+    sigma = 0.5
+    first = torch.special.ndtr(tensor([distance / sigma]))
+    radius = smoothed_radius(first, 1 - first, share, sigma).item()
+    if radius > 0:
+        p = torch.special.ndtr(tensor(distance - radius) / sigma).item()
+        assert share * p >= share * (1 - p) + (1 - share) - 1e-12
+
+
+@pytest.mark.parametrize("share", [0.0, 1.5])
+def test_shares_are_shares(share):
+    for make in (
+        lambda: lipschitz_radius(tensor([0.5]), share, 1.0),
+        lambda: margin_mixture_radius(tensor([[1.0, 0.0]]), 1.0, share),
+        lambda: smoothed_radius(tensor([0.9]), tensor([0.1]), share, 1.0),
+    ):
+        with pytest.raises(ValueError, match=r"share must lie in \(0, 1\]"):
+            make()
+    with pytest.raises(ValueError, match="strength must be finite"):
+        local_bias_radius(X, X, X, constants(WG), math.inf)
