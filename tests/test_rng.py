@@ -309,3 +309,15 @@ def test_global_generators_are_put_back_after_an_error_and_the_streams_do_not_mo
     with same_random_states(), pytest.raises(KeyError):
         fail()
     assert torch.equal(rng.bits(2), Streams(0, "a", 3).bits(2))
+
+
+def test_streams_know_the_examples_they_belong_to():
+    rng = Streams(0, "", torch.tensor([7, 3, 9]))
+    assert rng.indices.tolist() == [7, 3, 9]
+    assert Streams(0, "", 3).indices.tolist() == [0, 1, 2]
+    assert rng.split("a").indices.tolist() == [7, 3, 9]
+    assert rng[torch.tensor([True, False, True])].indices.tolist() == [7, 9]
+    assert rng[torch.tensor([2, 0])].indices.tolist() == [9, 7]
+    assert rng[1:].indices.tolist() == [3, 9]
+    assert rng.spread(2).indices.tolist() == [7, 7, 3, 3, 9, 9]
+    assert rng.spread(2)[[2]].split("a").indices.tolist() == [3]

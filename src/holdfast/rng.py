@@ -39,20 +39,27 @@ class Streams:
         seed: the run's seed.
         purpose: what the numbers are for; other purposes see independent numbers.
         indices: index of each example in its data set, or how many examples (then 0, 1, 2, ...).
+
+    Attributes:
+        indices: of the examples, (N,), by which an objective knows them again; a selection has those it selects, and
+            streams for several tries of an example each its own.
     """
+
+    indices: Tensor
 
     def __init__(self, seed: int = 0, purpose: str = "", indices: Tensor | Sequence[int] | int = 1) -> None:
         index = torch.arange(indices) if isinstance(indices, int) else torch.as_tensor(indices, dtype=torch.int64)
-        self._start(_mix(_mix(index * GAMMA) + derive(seed, purpose)), 0)
+        self._start(_mix(_mix(index * GAMMA) + derive(seed, purpose)), 0, index)
 
-    def _start(self, keys: Tensor, drawn: int) -> None:
+    def _start(self, keys: Tensor, drawn: int, indices: Tensor) -> None:
         self._keys = keys
         self._drawn = drawn
+        self.indices = indices
 
     @classmethod
-    def _of(cls, keys: Tensor, drawn: int) -> Streams:
+    def _of(cls, keys: Tensor, drawn: int, indices: Tensor) -> Streams:
         made = cls.__new__(cls)
-        made._start(keys, drawn)
+        made._start(keys, drawn, indices)
         return made
 
     def __len__(self) -> int:
@@ -60,17 +67,16 @@ class Streams:
 
     def __getitem__(self, selection: Tensor | slice | Sequence[int]) -> Streams:
         """Streams of the selected examples, by mask, indices or slice, at the same position."""
-        if isinstance(selection, Tensor):
-            selection = selection.to(self._keys.device)
-        return self._of(self._keys[selection], self._drawn)
+        return self._of(_select(self._keys, selection), self._drawn, _select(self.indices, selection))
 
     def split(self, name: str) -> Streams:
         """Fresh streams for a purpose of their own; the same name gives the same streams wherever these stand."""
-        return self._of(_mix(self._keys ^ derive(0, name)), 0)
+        return self._of(_mix(self._keys ^ derive(0, name)), 0, self.indices)
 
     def spread(self, count: int) -> Streams:
         """Fresh streams for `count` tries of every example: those of the first example, then of the second, ..."""
-        return self._of(torch.stack([self.split(f"try {n}")._keys for n in range(count)], dim=1).flatten(), 0)
+        keys = torch.stack([self.split(f"try {n}")._keys for n in range(count)], dim=1).flatten()
+        return self._of(keys, 0, self.indices.repeat_interleave(count))
 
     def bits(self, count: int, device: torch.device | str = "cpu") -> Tensor:
         """The next `count` hashes of every stream, (N, count), 64 random bits each."""
@@ -149,6 +155,10 @@ def permutation(count: int, seed: int, purpose: str) -> Tensor:
     """A random order of 0 .. count-1 that depends on seed and purpose alone."""
     generator = torch.Generator().manual_seed(derive(seed, purpose))
     return torch.randperm(count, generator=generator)
+
+
+def _select(values: Tensor, selection: Tensor | slice | Sequence[int]) -> Tensor:
+    return values[selection.to(values.device) if isinstance(selection, Tensor) else selection]
 
 
 def _per_example(like: Tensor) -> int:

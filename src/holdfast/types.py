@@ -154,7 +154,9 @@ class Terms:
 class Objective(Protocol):
     """What training minimises.
 
-    One that also takes label distributions, (N, K), says so with a class attribute `soft_labels = True`.
+    One that also takes label distributions, (N, K), says so with a class attribute `soft_labels = True`. Most say in a
+    property `passes` what a step costs. One that wants several steps of the optimizer for each batch says so in a field
+    `replays`.
     """
 
     def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
@@ -178,6 +180,31 @@ class Stateful(Objective, Protocol):
             classes: how many classes there are.
             examples: indices of the training examples, (n,), for what is remembered of each.
         """
+        ...
+
+
+@runtime_checkable
+class Searching(Objective, Protocol):
+    """An objective at work that first searches, with the weights as they are, and then takes a loss at what it found.
+
+    Calling it does both. Whoever needs the loss twice, such as a perturbation of the weights, searches once.
+    """
+
+    def search(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Any:
+        """What the loss needs of the batch, detached; what is remembered of the batch is remembered here."""
+        ...
+
+    def loss(self, model: Classifier, x: Tensor, y: Tensor, found: Any) -> Terms:
+        """Terms of the batch and what was found."""
+        ...
+
+
+@runtime_checkable
+class Alarmed(Objective, Protocol):
+    """An objective at work that notices when training goes wrong."""
+
+    def alarm(self) -> str | None:
+        """What is wrong, in one sentence, or None."""
         ...
 
 

@@ -77,6 +77,7 @@ def test_leaves_modes_weights_and_the_global_random_state_alone():
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_verdicts_also_on_a_random_network():
     model = zoo.Jittery(zoo.digits_mlp())
     first, again = (list(audit(model, *some(6), threat=Linf(0.1), seed=3)) for _ in range(2))

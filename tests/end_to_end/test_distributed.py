@@ -22,6 +22,9 @@ checks: [clean, {gaussian_noise: 0.1}]
 OBJECTIVES = {
     "standard": "standard",
     "adversarial": "{adversarial: {pgd: {threat: {linf: 0.1}, steps: 2, until_lost: false}}}",
+    "trades": "{trades: {threat: {linf: 0.1}, steps: 2}}",
+    "mma": "{mma: {threat: {linf: 0.2}, steps: 2, least: 0.05}}",
+    "awp": "{awp: {objective: {adversarial: {fgsm: {linf: 0.1}}}, gamma: 0.01}}",
     "stability": "stability",
     "center": "{center: {weight: 0.1}}",
     "large_margin": "{large_margin: {annealing: {base: 1}}}",

@@ -80,6 +80,7 @@ def test_says_the_same_to_people(whole):
     assert trials(said("search", "tiny.yaml", cwd=path)) == trials(record)
 
 
+@pytest.mark.slow
 def test_killed_and_continued_by_two_commands_every_trial_is_accounted_for(nursery, second, whole, tmp_path):
     path = directory(tmp_path / "here")
     killed = nursery(*COMMAND, cwd=path, number=signal.SIGKILL, until="runs/tiny/trials/0001/metrics.jsonl")

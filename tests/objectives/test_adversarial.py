@@ -1,8 +1,10 @@
+import pytest
 import torch
 
-from holdfast.attacks import FGSM, PGD
+from holdfast.attacks import EOT, FGSM, PGD, Square, Targeted
+from holdfast.attacks.targeted import choose_targets
 from holdfast.losses import cross_entropy
-from holdfast.objectives import Adversarial
+from holdfast.objectives import Adversarial, Passes
 from holdfast.rng import Streams
 from holdfast.threat import Linf
 from tests.zoo import HalfSpace, images, labels, linear, normed, smooth
@@ -61,3 +63,37 @@ def test_training_never_stops_at_the_first_success():
     objective = Adversarial(attack=PGD(threat=Linf(0.1), steps=2, until_lost=True))
     assert objective == Adversarial(attack=PGD(threat=Linf(0.1), steps=2, until_lost=False))
     assert Adversarial(attack=FGSM(threat=Linf(0.1))).attack == FGSM(threat=Linf(0.1))
+
+
+def test_an_attack_inside_an_attack_does_not_stop_either():
+    inside = PGD(threat=Linf(0.1), steps=2)
+    assert not Adversarial(attack=Targeted(attack=inside)).attack.attack.until_lost
+    assert not Adversarial(attack=EOT(attack=inside)).attack.attack.until_lost
+
+
+@pytest.mark.parametrize("rule", ["random", "least_likely", "next"])
+def test_with_a_target_it_is_the_loss_where_the_attack_aimed_at_it_ends(rule):
+    model, attack = smooth(), PGD(threat=Linf(0.1), steps=3, until_lost=False)
+    target = choose_targets(rule, model, X, Y, Streams(1, "a", COUNT))
+    assert bool((target != Y).all())
+    z = attack(model, X, Y, target=target, rng=Streams(1, "a", COUNT))
+    terms = Adversarial(attack=attack, target=rule)(model, X, Y, rng=Streams(1, "a", COUNT))
+    torch.testing.assert_close(terms.total, cross_entropy(model(z), Y).mean())
+    away = Adversarial(attack=attack)(model, X, Y, rng=Streams(1, "a", COUNT))
+    assert abs(float(away.total.detach()) - float(terms.total.detach())) > 1e-6
+
+
+def test_a_target_that_there_is_not_is_refused():
+    with pytest.raises(ValueError, match="target: unknown name 'least'; known: least_likely, next, random"):
+        Adversarial(target="least")
+
+
+def test_states_the_passes_of_attacks_that_it_knows():
+    # k steps and a look at the last point, then the loss; the thesis, whose PGD keeps the last point, has k + 1.
+    assert Adversarial(attack=PGD(threat=Linf(0.1), steps=7)).passes == Passes(9, 8)
+    assert Adversarial(attack=PGD(threat=Linf(0.1), steps=7, restarts=2)).passes == Passes(17, 15)
+    assert Adversarial(attack=PGD(threat=Linf(0.1), steps=7), target="random").passes == Passes(10, 8)
+    assert Adversarial(attack=Targeted(attack=PGD(threat=Linf(0.1), steps=7))).passes == Passes(10, 8)
+    assert Adversarial(attack=FGSM(threat=Linf(0.1))).passes == Passes(2, 2)
+    assert Adversarial(attack=Square(threat=Linf(0.1))).passes is None
+    assert Adversarial(attack=Targeted(attack=Square(threat=Linf(0.1)))).passes is None

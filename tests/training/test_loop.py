@@ -15,7 +15,7 @@ from holdfast.rng import permutation
 from holdfast.runs import Run, load_model, new_model
 from holdfast.training import Epoch, Step, fit
 from holdfast.training.loop import _batches
-from tests.training.tiny import metrics, outcome, recipe, splits, train
+from tests.training.tiny import TIMES, metrics, outcome, recipe, splits, train
 
 
 def bare_loop(of, make, *, ema=None, clip=None):
@@ -71,7 +71,7 @@ def test_records_count_steps_and_epochs(tmp_path):
     assert [(e.epoch, e.step) for e in epochs] == [(1, 3), (2, 6)]
     assert epochs[0].train["total"] == pytest.approx(sum(s.loss for s in steps[:3]) / 3)
     assert metrics(tmp_path) == [
-        {key: value for key, value in dataclasses.asdict(e).items() if key != "seconds"} for e in epochs
+        {key: value for key, value in dataclasses.asdict(e).items() if key not in TIMES} for e in epochs
     ]
 
 

@@ -1,11 +1,14 @@
 """Interrupted anywhere and resumed, training ends with the same bits."""
 
+import dataclasses
 import shutil
 
 import pytest
 
+from holdfast.objectives import OBJECTIVES
 from holdfast.runs import Run
 from holdfast.training import Epoch, Step, loop
+from tests.contracts import cheap
 from tests.training.tiny import RECORDS, outcome, recipe, train
 
 SETTINGS = {
@@ -26,6 +29,23 @@ SETTINGS = {
     "centres": ["train.objective.center.weight=0.1"],
     "steps of an objective": ["train.objective.large_margin.annealing={base: 2, gamma: 0.5, power: 1}"],
     "adversarial": ["train.objective.adversarial={pgd: {threat: {linf: 0.1}, steps: 2, until_lost: false}}"],
+    "targeted": ["train.objective.adversarial={attack: {pgd: {threat: {linf: 0.1}, steps: 1}}, target: random}"],
+    "statistics of clean and adversarial images": [
+        "train.objective.trades={threat: {linf: 0.1}, steps: 2, batch_stats: split}",
+        "model={python: 'tests.training.tiny:network'}",
+    ],
+    "mart": ["train.objective.mart={threat: {l2: 0.5}, steps: 2}"],
+    "budgets of examples": ["train.objective.mma={threat: {linf: 0.2}, steps: 2, least: 0.05}"],
+    "an alarm": ["train.objective.fast={threat: {linf: 0.1}, alarm: {every: 2, examples: 4, steps: 2}}"],
+    "replays": [
+        "train.objective.free={threat: {linf: 0.1}, replays: 3}",
+        "data.subset=37",
+        "model={python: 'tests.training.tiny:network'}",
+    ],
+    "perturbed weights": [
+        "train.objective.awp={objective: {mma: {threat: {linf: 0.2}, steps: 1, least: 0.05}}, gamma: 0.1, warmup: 2}",
+        "model={python: 'tests.training.tiny:network'}",
+    ],
     "robust selection": [
         "train.selection={metric: robust_accuracy, attack: {pgd: {threat: {linf: 0.1}, steps: 2}}, every: 2}"
     ],
@@ -49,6 +69,22 @@ def test_stopped_after_any_record_it_ends_with_the_same_bits(tmp_path, overrides
         assert outcome(path) == expected, f"stopped after {stop} records"
         assert [type(r) for r in before + after] == [type(r) for r in whole]
         assert [r.loss for r in before + after if isinstance(r, Step)] == [r.loss for r in whole if isinstance(r, Step)]
+
+
+MOMENTS = {"mscr", "zhen", "smoothed_cross_entropy"}
+"""Objectives that propagate moments, which only some networks do."""
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_every_objective_goes_on_to_the_same_bits(tmp_path, name):
+    objective = cheap.cheap(cheap.OBJECTIVES, name, "OBJECTIVES")
+    model = "{lipschitz-mlp: {hidden: [8]}}" if name in MOMENTS else "{python: 'tests.training.tiny:network'}"
+    of = recipe(f"model={model}", "train.optimizer.sgd.lr=0.001")
+    of = dataclasses.replace(of, train=dataclasses.replace(of.train, objective=objective))
+    train(of, tmp_path / "whole")
+    train(of, tmp_path / "stopped", 2)
+    train(of, tmp_path / "stopped")
+    assert outcome(tmp_path / "stopped") == outcome(tmp_path / "whole")
 
 
 def test_stopped_after_every_record_it_ends_with_the_same_bits(tmp_path):
@@ -93,7 +129,7 @@ def test_killed_between_any_two_writes_it_ends_with_the_same_bits(tmp_path, monk
 
         monkeypatch.setattr(loop, name, wrapped)
 
-    for name in ("save_weights", "save_state", "_append"):
+    for name in ("save_weights", "save_state", "append"):
         copying(name)
     monkeypatch.setattr(loop, "SAVE_SECONDS", -1.0)  # a state after every step
     train(of, tmp_path / "whole")

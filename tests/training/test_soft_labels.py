@@ -54,7 +54,8 @@ def test_a_recipe_with_soft_labels_for_an_objective_of_classes_is_refused(name):
     missing = dataclasses.MISSING
     fields = dataclasses.fields(OBJECTIVES[name])
     required = [f.name for f in fields if f.default is missing and f.default_factory is missing]
-    objective = f"{{{name}: {{{', '.join(f'{field}: 1' for field in required)}}}}}"
+    filled = {"threat": "{linf: 0.1}"}
+    objective = f"{{{name}: {{{', '.join(f'{field}: {filled.get(field, 1)}' for field in required)}}}}}"
     with pytest.raises(RecipeError) as refused:
         tiny.recipe("data.augment=[random_crop, {spider: {tau: 1}}]", f"train.objective={objective}")
     assert f"data.augment: spider softens labels, which train.objective {name} does not take" in str(refused.value)

@@ -17,6 +17,7 @@ data: {source: digits, validation: 0.4, subset: 40}
 model: {mlp: {hidden: [8]}}
 train: {epochs: 2, batch_size: 8, optimizer: {sgd: {lr: 0.1}}}
 """
+TIMES = {"seconds", "step_seconds", "cost"}
 RECORDS = 8  # three steps and one epoch, twice
 
 
@@ -55,7 +56,7 @@ def train(of, path, records=None):
 def metrics(path):
     """What `metrics.jsonl` says, without the times."""
     lines = Run(path).metrics.read_text(encoding="utf-8").splitlines()
-    return [{k: v for k, v in json.loads(line).items() if k != "seconds"} for line in lines]
+    return [{k: v for k, v in json.loads(line).items() if k not in TIMES} for line in lines]
 
 
 def outcome(path):
@@ -65,7 +66,8 @@ def outcome(path):
         label: _bits(read_state(run.weights(label))) for label in ("best", "last") if run.weights(label).exists()
     }
     state = torch.load(run.state, weights_only=True)
-    return {"weights": weights, "metrics": metrics(path), "state": _bits({**state, "seconds": None})}
+    untimed = {key: value for key, value in state.items() if key not in TIMES}
+    return {"weights": weights, "metrics": metrics(path), "state": _bits(untimed)}
 
 
 def _bits(value):

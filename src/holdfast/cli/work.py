@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.cli.screen import Bar, between_steps, percent
+from holdfast.cli.screen import Bar, between_steps, percent, say
 from holdfast.cli.tensorboard import Board
 from holdfast.cli.verdicts import judge
 from holdfast.errors import LedgerError, ModelError, RecipeError
@@ -87,7 +87,7 @@ def train(job: Job, splits: Splits, *, quiet: bool, tensorboard: bool = False) -
         versions=versions(), data=splits.facts(),
     )  # fmt: skip
     started, spent = time.monotonic(), run.info().get("seconds", {}).get("train", 0.0)
-    note, trained = "", False
+    note, trained, alarms = "", False, {}
     board = Board(run.path / "tensorboard") if tensorboard else None
     with Bar(quiet=quiet).stage(f"train {recipe.name}") as show, between_steps() as stop:
         records = fit(recipe, splits, run)
@@ -95,6 +95,8 @@ def train(job: Job, splits: Splits, *, quiet: bool, tensorboard: bool = False) -
             trained = True
             if isinstance(record, Epoch):
                 note = _scores(record.validation)
+                if record.alarm is not None:
+                    alarms[record.epoch] = record.alarm
                 if board:
                     board.add(record)
             else:
@@ -102,6 +104,9 @@ def train(job: Job, splits: Splits, *, quiet: bool, tensorboard: bool = False) -
             if stop.requested:
                 records.close()  # type: ignore[attr-defined]
                 raise KeyboardInterrupt
+    if alarms:
+        epoch, alarm = min(alarms.items())
+        say(f"{recipe.name}: after epoch {epoch}, the first of {len(alarms)}: {alarm}", quiet=quiet)
     if trained:
         seconds = {**run.info().get("seconds", {}), "train": spent + time.monotonic() - started}
         run.tell(seconds=seconds, weights=_weights(run), model=_model(run))

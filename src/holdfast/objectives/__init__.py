@@ -1,22 +1,28 @@
 """What training minimises: each maps model and batch to named terms."""
 
 from holdfast.objectives.adversarial import Adversarial
+from holdfast.objectives.awp import AWP
 from holdfast.objectives.center import Center
 from holdfast.objectives.cure import CURE
 from holdfast.objectives.discriminative import Discriminative, TermWeights
+from holdfast.objectives.fast import Alarm, Fast
 from holdfast.objectives.foar import FOAR
+from holdfast.objectives.free import Free
 from holdfast.objectives.hinge import MulticlassHinge, TruncatedMargin
 from holdfast.objectives.input_gradient import InputGradient
 from holdfast.objectives.jacobian import Jacobian
 from holdfast.objectives.jensen_shannon import JensenShannon
 from holdfast.objectives.large_margin import Annealing, LargeMargin
 from holdfast.objectives.llr import LLR
+from holdfast.objectives.mart import MART
+from holdfast.objectives.mma import MMA
 from holdfast.objectives.noisy import CleanAndNoisy, Noisy, Stability
 from holdfast.objectives.passes import Passes
 from holdfast.objectives.radius import MCR, MSCR, Zhen
 from holdfast.objectives.smoothed import SmoothedCrossEntropy
 from holdfast.objectives.soar import SOAR
 from holdfast.objectives.standard import Standard
+from holdfast.objectives.trades import TRADES
 from holdfast.types import Objective
 
 OBJECTIVES: dict[str, type[Objective]] = {
@@ -28,6 +34,12 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "center": Center,
     "large_margin": LargeMargin,
     "adversarial": Adversarial,
+    "trades": TRADES,
+    "mart": MART,
+    "mma": MMA,
+    "fast": Fast,
+    "free": Free,
+    "awp": AWP,
     "soar": SOAR,
     "foar": FOAR,
     "cure": CURE,
@@ -44,18 +56,25 @@ OBJECTIVES: dict[str, type[Objective]] = {
 }
 
 __all__ = [
+    "AWP",
     "CURE",
     "FOAR",
     "LLR",
+    "MART",
     "MCR",
+    "MMA",
     "MSCR",
     "OBJECTIVES",
     "SOAR",
+    "TRADES",
     "Adversarial",
+    "Alarm",
     "Annealing",
     "Center",
     "CleanAndNoisy",
     "Discriminative",
+    "Fast",
+    "Free",
     "InputGradient",
     "Jacobian",
     "JensenShannon",

@@ -2,45 +2,109 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
-from holdfast.attacks import PGD
-from holdfast.modes import evaluating
+from holdfast.attacks import FGSM, PGD, RFGSM, Targeted
+from holdfast.attacks.targeted import choose_targets
+from holdfast.attacks.to_the_end import to_the_end
+from holdfast.errors import unknown
+from holdfast.objectives.batch_stats import BatchStats, Statistics, check_batch_stats
+from holdfast.objectives.passes import Passes
 from holdfast.objectives.standard import mean_cross_entropy
+from holdfast.objectives.two_steps import TwoSteps
 from holdfast.rng import Streams
 from holdfast.threat import Linf
 from holdfast.types import Attack, Classifier, Terms
+
+Target = Literal["random", "least_likely", "next"]
+TARGETS: tuple[Target, ...] = ("random", "least_likely", "next")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Adversarial:
     r""":math:`\mathrm{CE}(z)` at the point :math:`z` that the attack finds for :math:`x`.
 
-    The attack sees the model in eval mode (running statistics of BatchNorm), the loss is taken in train mode. Of soft
-    labels the attack sees the likeliest class, the loss all of it.
+    The attack sees the model as `batch_stats` says, in eval mode unless told otherwise; the loss is taken in train
+    mode. Of soft labels the attack sees the likeliest class, the loss all of it.
 
     Args:
-        attack: finds :math:`z`. Its field `until_lost`, if it has one, is switched off: training wants the highest
-            loss, also of examples that are already wrong.
+        attack: finds :math:`z`. Its field `until_lost`, if it or the attack inside it has one, is switched off:
+            training wants the highest loss, also of examples that are already wrong.
+        target: the wrong class that the attack aims at: one at `random`, the `least_likely` for the clean image, or
+            the `next`; None to climb away from the label.
+        batch_stats: what BatchNorm does, see `batch_stats`. With `split` the clean images pass the network once more,
+            without gradients, to move their statistics; as there is no other clean pass, `split_adversarial` is the
+            same as `frozen`.
 
     Reference:
         Madry et al., Towards Deep Learning Models Resistant to Adversarial Attacks, ICLR 2018, arXiv:1706.06083.
+        Targets: Kurakin, Goodfellow, Bengio, Adversarial Machine Learning at Scale, ICLR 2017, arXiv:1611.01236.
     """
 
     attack: Attack = field(default_factory=lambda: PGD(threat=Linf(8 / 255), steps=10, until_lost=False))
+    target: Target | None = None
+    batch_stats: BatchStats = "frozen"
 
     soft_labels: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if getattr(self.attack, "until_lost", False):
-            change: Any = replace
-            object.__setattr__(self, "attack", change(self.attack, until_lost=False))
+        object.__setattr__(self, "attack", to_the_end(self.attack))
+        if self.target is not None and self.target not in TARGETS:
+            raise ValueError(f"target: {unknown(self.target, TARGETS)}")
+        check_batch_stats(self.batch_stats)
+
+    @property
+    def loss_passes(self) -> Passes:
+        """Of the loss alone."""
+        return Passes(2 if self.batch_stats == "split" else 1, 1)
+
+    @property
+    def passes(self) -> Passes | None:
+        """Of one step: target, attack and loss; None for attacks whose passes nobody has counted."""
+        attack = passes_of(self.attack)
+        return None if attack is None else attack + Passes(int(self.target is not None), 0) + self.loss_passes
 
     def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
-        """Terms of a batch."""
-        with evaluating(model):
-            z = self.attack(model, x, y.argmax(1) if y.is_floating_point() else y, rng=rng)
-        return Terms(mean_cross_entropy(model, z, y))
+        """Terms of a first batch."""
+        return TwoSteps(self, model).forward(model, x, y, rng=rng)
+
+    def started(self, model: nn.Module, classes: int, examples: Tensor) -> nn.Module:
+        """The same with statistics of its own, where `batch_stats` asks for them."""
+        return TwoSteps(self, model)
+
+    def search(self, statistics: Statistics, model: Classifier, x: Tensor, y: Tensor, rng: Streams) -> Tensor:
+        """The point that the attack finds for each example."""
+        label = y.argmax(1) if y.is_floating_point() else y
+        target = None
+        if self.target is not None:
+            with statistics.attacking(model, clean=True):
+                target = choose_targets(self.target, model, x, label, rng)
+        with statistics.attacking(model):
+            return self.attack(model, x, label, target=target, rng=rng)
+
+    def loss(self, statistics: Statistics, model: Classifier, x: Tensor, y: Tensor, z: Tensor) -> Terms:
+        """Terms of a batch and its points."""
+        show_clean(statistics, model, x)
+        with statistics.adversarial(model):
+            return Terms(mean_cross_entropy(model, z, y))
+
+
+def show_clean(statistics: Statistics, model: Classifier, x: Tensor) -> None:
+    """Let clean images move statistics of their own, where the objective has no clean pass that does."""
+    if statistics.kind == "split":
+        with torch.no_grad():
+            model(x)
+
+
+def passes_of(attack: Attack) -> Passes | None:
+    """Passes of an attack that lets nobody leave the batch; None for those that nobody has counted."""
+    if isinstance(attack, Targeted):
+        inside = passes_of(attack.attack)
+        return None if inside is None else inside + Passes(1, 0)
+    if isinstance(attack, PGD):
+        return Passes(attack.restarts * (attack.steps + 1), attack.restarts * attack.steps)
+    return Passes(1, 1) if isinstance(attack, FGSM | RFGSM) else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from holdfast.losses import cross_entropy
 from holdfast.models.head import LinearHead, Whole, linear_head
 from holdfast.objectives.centroids import class_sums, everywhere
+from holdfast.objectives.passes import Passes
 from holdfast.rng import Streams
 from holdfast.types import Classifier, Terms
 
@@ -37,6 +39,8 @@ class Center:
 
     weight: float = 0.003
     rate: float = 0.5
+
+    passes: ClassVar[Passes] = Passes(1, 1)
 
     def __post_init__(self) -> None:
         if not 0 <= self.weight < math.inf:

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import math
+
 
 def positive(**values: float) -> None:
     """Refuse what is not positive."""
     for name, value in values.items():
         if not value > 0:
             raise ValueError(f"{name} must be positive, got {value}")
+
+
+def not_negative(**values: float) -> None:
+    """Refuse what is negative or not finite."""
+    for name, value in values.items():
+        if not 0 <= value < math.inf:
+            raise ValueError(f"{name} must be finite and not negative, got {value}")

@@ -35,6 +35,7 @@ from holdfast.corruptions import GaussianNoise
 from holdfast.losses import cross_entropy
 from holdfast.models.head import LinearHead, Whole, check_linear, linear_head
 from holdfast.objectives.centroids import by_class, class_sums, everywhere, means
+from holdfast.objectives.passes import Passes
 from holdfast.rng import Streams, streams
 from holdfast.threat.l2 import norm
 from holdfast.types import Augmentation, Classifier, Corruption, Terms
@@ -97,6 +98,11 @@ class Discriminative:
             raise ValueError(f"momentum must lie in [0, 1), got {self.momentum}")
         if any(softens(one) for one in self.augment):
             raise ValueError("augment: expected augmentations that leave labels alone; this objective wants classes")
+
+    @property
+    def passes(self) -> Passes:
+        """Of one step: clean images, and noisy ones where they count."""
+        return Passes(2, 2) if self.weights.noisy else Passes(1, 1)
 
     def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
         """Terms of a first batch: without memory the centroids are those of the batch."""

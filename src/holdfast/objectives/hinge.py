@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from holdfast.losses import margin
 from holdfast.objectives.checks import positive
+from holdfast.objectives.passes import Passes
 from holdfast.rng import Streams
 from holdfast.types import Classifier, Terms
 
@@ -26,6 +28,8 @@ class MulticlassHinge:
     """
 
     d: float
+
+    passes: ClassVar[Passes] = Passes(1, 1)
 
     def __post_init__(self) -> None:
         positive(d=self.d)
@@ -53,6 +57,8 @@ class TruncatedMargin:
     """
 
     d: float
+
+    passes: ClassVar[Passes] = Passes(1, 1)
 
     def __post_init__(self) -> None:
         positive(d=self.d)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from holdfast.augment import AugMix, soften
 from holdfast.losses import cross_entropy
+from holdfast.objectives.passes import Passes
 from holdfast.rng import Streams, streams
 from holdfast.types import Augmentation, Classifier, Softening, Terms
 
@@ -43,6 +44,7 @@ class JensenShannon:
     weight: float = 12.0
 
     soft_labels: ClassVar[bool] = True
+    passes: ClassVar[Passes] = Passes(VIEWS, VIEWS)
 
     def __post_init__(self) -> None:
         if not self.augment:

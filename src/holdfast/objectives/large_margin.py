@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from holdfast.losses import cross_entropy
 from holdfast.models.head import LinearHead, Whole, check_linear, linear_head
+from holdfast.objectives.passes import Passes
 from holdfast.rng import Streams
 from holdfast.threat.l2 import norm
 from holdfast.types import Classifier, Terms
@@ -67,6 +69,8 @@ class LargeMargin:
 
     m: int = 2
     annealing: Annealing = field(default_factory=Annealing)
+
+    passes: ClassVar[Passes] = Passes(1, 1)
 
     def __post_init__(self) -> None:
         if self.m < 1:

@@ -18,6 +18,7 @@ from torch import Tensor
 from holdfast.corruptions import GaussianNoise
 from holdfast.errors import ModelError
 from holdfast.losses import cross_entropy
+from holdfast.objectives.passes import Passes
 from holdfast.objectives.standard import mean_cross_entropy
 from holdfast.rng import Streams
 from holdfast.threat.l2 import norm
@@ -35,6 +36,7 @@ class Noisy:
     sigma: float = 0.1
 
     soft_labels: ClassVar[bool] = True
+    passes: ClassVar[Passes] = Passes(1, 1)
 
     def __post_init__(self) -> None:
         GaussianNoise(self.sigma)
@@ -57,6 +59,7 @@ class CleanAndNoisy:
     weight: float = 1.0
 
     soft_labels: ClassVar[bool] = True
+    passes: ClassVar[Passes] = Passes(2, 2)
 
     def __post_init__(self) -> None:
         GaussianNoise(self.sigma)
@@ -81,6 +84,7 @@ class Stability:
     weight: float = 1.0
 
     soft_labels: ClassVar[bool] = True
+    passes: ClassVar[Passes] = Passes(2, 2)
 
     def __post_init__(self) -> None:
         GaussianNoise(self.sigma)

@@ -11,7 +11,8 @@ class Passes:
 
     Every call of the network counts as a forward pass and every call of the differentiator as a backward pass,
     whatever it goes through: a backward pass through a gradient does more work than one through a loss, and one that
-    only wants the gradient of the input does less.
+    only wants the gradient of the input does less. Where a loss has several plain forward passes, such as those of
+    clean and adversarial images, going back through each counts; a batch of three times the size counts three times.
 
     Args:
         forward: calls of the network on a batch of the full size.

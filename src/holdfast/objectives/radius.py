@@ -10,12 +10,14 @@ Reference:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
 from holdfast.lipschitz import ALPHA, propagate, smoothed_margin, zhen_radius
 from holdfast.losses import margin
 from holdfast.objectives.checks import positive
+from holdfast.objectives.passes import Passes
 from holdfast.rng import Streams
 from holdfast.types import Classifier, Terms
 
@@ -31,6 +33,8 @@ class MCR:
 
     d: float
     constant: float = 1.0
+
+    passes: ClassVar[Passes] = Passes(1, 1)
 
     def __post_init__(self) -> None:
         positive(d=self.d, constant=self.constant)
@@ -57,6 +61,8 @@ class MSCR:
     sigma: float
     constant: float = 1.0
 
+    passes: ClassVar[Passes] = Passes(1, 1)
+
     def __post_init__(self) -> None:
         positive(d=self.d, sigma=self.sigma, constant=self.constant)
 
@@ -81,6 +87,8 @@ class Zhen:
 
     d: float
     sigma: float
+
+    passes: ClassVar[Passes] = Passes(1, 1)
 
     def __post_init__(self) -> None:
         positive(d=self.d, sigma=self.sigma)

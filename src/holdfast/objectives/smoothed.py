@@ -10,6 +10,7 @@ from torch import Tensor
 from holdfast.lipschitz import propagate
 from holdfast.losses import cross_entropy
 from holdfast.objectives.checks import positive
+from holdfast.objectives.passes import Passes
 from holdfast.rng import Streams
 from holdfast.types import Classifier, Terms
 
@@ -28,6 +29,7 @@ class SmoothedCrossEntropy:
     sigma: float
 
     soft_labels: ClassVar[bool] = True
+    passes: ClassVar[Passes] = Passes(1, 1)
 
     def __post_init__(self) -> None:
         positive(sigma=self.sigma)

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from holdfast.losses import cross_entropy
+from holdfast.objectives.passes import Passes
 from holdfast.rng import Streams
 from holdfast.types import Classifier, Terms
 
@@ -30,6 +31,7 @@ class Standard:
     label_smoothing: float = 0.0
 
     soft_labels: ClassVar[bool] = True
+    passes: ClassVar[Passes] = Passes(1, 1)
 
     def __post_init__(self) -> None:
         if not 0 <= self.label_smoothing < 1:

@@ -130,6 +130,8 @@ class TrainRecipe:
         ema: decay of a running mean of the weights; the mean is what is judged and saved.
         selection: which weights are best.
         fabric: device, precision and strategy.
+        init_from: directory of a run of the same network, or its weights file, to start from instead of fresh weights;
+            `{seed}` in it stands for the seed of the run.
     """
 
     objective: Objective = field(default_factory=Standard)
@@ -142,6 +144,7 @@ class TrainRecipe:
     ema: float | None = None
     selection: Selection = field(default_factory=Selection)
     fabric: FabricRecipe = field(default_factory=FabricRecipe)
+    init_from: str | None = None
 
     def __post_init__(self) -> None:
         _at_least(1, epochs=self.epochs, batch_size=self.batch_size)
@@ -150,6 +153,8 @@ class TrainRecipe:
             raise ValueError(f"clip must be positive, got {self.clip}")
         if self.ema is not None and not 0 < self.ema < 1:
             raise ValueError(f"ema must lie between 0 and 1, got {self.ema}")
+        if self.init_from is not None and not self.init_from.strip():
+            raise ValueError("init_from: expected the directory of a run or a weights file, got nothing")
 
 
 @dataclass(frozen=True, kw_only=True)

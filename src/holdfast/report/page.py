@@ -25,7 +25,7 @@ from holdfast.report.provenance import doubts, facts_table
 from holdfast.report.runs import RunData
 from holdfast.report.sections import sections_of
 from holdfast.report.summary import verdict
-from holdfast.report.tables import cost, epochs, headline, unfinished_table
+from holdfast.report.tables import alarm, cost, epochs, headline, training_cost, unfinished_table
 from holdfast.report.trust import trust
 from holdfast.report.unfinished import gaps
 from holdfast.results import unsettled
@@ -93,6 +93,8 @@ def render(runs: Sequence[RunData], *, title: str | None = None) -> str:
             training=training,
             specs={each.identifier: each.spec for each in drawn},
             epochs=[epochs(run) for run in runs if run.epochs],
+            training_cost=training_cost(runs),
+            alarms=[sentence for run in runs if (sentence := alarm(run))],
             untrained=[run.label for run in runs if not run.epochs],
             classes=[class_table(run) for run in runs],
             panels=panels(runs),

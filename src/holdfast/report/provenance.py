@@ -95,6 +95,11 @@ def _versions(run: RunData) -> str:
     return ", ".join(f"{name} {version}" for name, version in run.section("versions").items())
 
 
+def _started_from(run: RunData) -> str:
+    said = run.section("init_from")
+    return f"{said.get('name')}, {_one(str(said.get('weights')), dict(said))}" if said else ""
+
+
 FACTS: dict[str, Callable[[RunData], str]] = {
     "Name": _text("name"),
     "Recipe": _text("recipe"),
@@ -107,6 +112,7 @@ FACTS: dict[str, Callable[[RunData], str]] = {
     "Examples": _splits,
     "Model": _of("model", "name"),
     "Parameters": _parameters,
+    "Started from": _started_from,
     "Weights (sha256)": _all_weights,
     "Weights in the ledger": _hashes,
     "Training took": _seconds("train"),

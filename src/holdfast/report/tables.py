@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 import polars as pl
 
 from holdfast.report.checks import Check, checks_of
-from holdfast.report.numbers import count, counts, decimal, several
+from holdfast.report.numbers import count, counts, decimal, finite, several
 from holdfast.report.runs import RunData
 from holdfast.report.shares import Share, share_of
 from holdfast.report.unfinished import Gap, absent, unseen
@@ -153,6 +154,42 @@ def epochs(run: RunData) -> Table:
         cells = [Cell(_measured(value)) for value in (epoch.get("lr"), *values, epoch.get("seconds"))]
         rows.append((str(epoch.get("epoch", "")), cells))
     return Table(f"Training of {run.label}, epoch by epoch.", "Epoch", (*columns, "Seconds"), rows)
+
+
+def training_cost(runs: Sequence[RunData]) -> Table | None:
+    """Passes and cost of a training step, as stated and as measured; None where nobody measured."""
+    rows = [(run.label, cells) for run in runs if (cells := _step_cells(run))]
+    if not rows:
+        return None
+    return Table(
+        "What a training step costs, in standard steps of the same network on the same batch.",
+        "Run",
+        ("Forward passes", "Backward passes", "Expected", "Measured", "Step in ms", "Standard step in ms"),
+        rows,
+    )
+
+
+def _step_cells(run: RunData) -> list[Cell]:
+    """The median epoch of a run; single epochs may have shared their machine with others."""
+    costs = [cost for epoch in run.epochs if isinstance(cost := epoch.get("cost"), dict)]
+    times = [(finite(cost.get("step_seconds")), finite(cost.get("standard_seconds"))) for cost in costs]
+    known = [(mine, base) for mine, base in times if mine is not None and base]
+    if not known:
+        return []
+    stated = [finite(costs[-1].get(name)) for name in ("forward", "backward", "expected")]
+    ratio, mine, base = (median(column) for column in zip(*((m / b, 1e3 * m, 1e3 * b) for m, b in known), strict=True))
+    passes = [Cell("not stated" if value is None else count(value)) for value in stated[:2]]
+    expected = Cell("not stated" if stated[2] is None else decimal(stated[2], 2))
+    return [*passes, expected, Cell(decimal(ratio, 2)), Cell(decimal(mine)), Cell(decimal(base))]
+
+
+def alarm(run: RunData) -> str:
+    """What the objective noticed first, and in how many epochs it noticed something; empty if nothing."""
+    raised = [epoch for epoch in run.epochs if epoch.get("alarm")]
+    if not raised:
+        return ""
+    more = f" In all, {several(len(raised), 'epoch')} ended with an alarm." if len(raised) > 1 else ""
+    return f"{run.label}, after epoch {raised[0].get('epoch')}: {raised[0]['alarm']}.{more}"
 
 
 def _keys(run: RunData, part: str) -> list[str]:

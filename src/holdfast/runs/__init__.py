@@ -1,6 +1,7 @@
 """Runs on disk: their directories, their images, and how a model is rebuilt from them."""
 
 from holdfast.runs.directory import Run, version, versions
+from holdfast.runs.initial import start_from
 from holdfast.runs.splits import Splits, prepare
 from holdfast.runs.weights import (
     Card,
@@ -24,6 +25,7 @@ __all__ = [
     "new_network",
     "prepare",
     "read_card",
+    "start_from",
     "version",
     "versions",
     "weights_metadata",

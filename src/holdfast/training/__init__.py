@@ -1,5 +1,7 @@
 """Training: the loop, checkpoints and model selection."""
 
-from holdfast.training.loop import Epoch, Step, fit
+from holdfast.training.cost import Cost
+from holdfast.training.loop import fit
+from holdfast.training.records import Epoch, Step
 
-__all__ = ["Epoch", "Step", "fit"]
+__all__ = ["Cost", "Epoch", "Step", "fit"]

@@ -6,13 +6,11 @@ of the step, so the state to save is weights, optimizer, what an objective remem
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -22,39 +20,17 @@ from holdfast.augment import augmented
 from holdfast.errors import CheckpointError, RecipeError, TrainingError
 from holdfast.optim.schedules import multiplier
 from holdfast.recipe import Recipe
-from holdfast.results import write_atomically
 from holdfast.rng import Streams, derive, permutation
-from holdfast.runs import Run, Splits, new_model
+from holdfast.runs import Run, Splits, new_model, start_from
 from holdfast.training.checkpoint import load_state, save_state, save_weights
+from holdfast.training.cost import Cost, now, standard_step
+from holdfast.training.records import Epoch, Step, append, cut
 from holdfast.training.running_mean import RunningMean
 from holdfast.training.selection import Judge
-from holdfast.types import Stateful
+from holdfast.types import Alarmed, Stateful, Terms
 
 SAVE_SECONDS = 60.0
 """State is saved at the end of each epoch, when stopped, and at least this often."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """One step done: for progress."""
-
-    step: int
-    total: int
-    epoch: int
-    loss: float
-
-
-@dataclass(frozen=True)
-class Epoch:
-    """One epoch done: what `metrics.jsonl` says."""
-
-    epoch: int
-    step: int
-    lr: float
-    train: dict[str, float]
-    validation: dict[str, float] | None
-    best: bool
-    seconds: float
 
 
 def fit(recipe: Recipe, splits: Splits, run: Run) -> Iterator[Step | Epoch]:
@@ -98,6 +74,7 @@ class _Loop:
         from lightning_fabric import Fabric
 
         self.raw = new_model(recipe, splits)
+        initial = self._start(recipe, run)
         assert splits.train is not None, "new_model refuses data without training images"
         self.recipe, self.splits, self.run, self.data = recipe, splits, run, splits.train
         train = recipe.train
@@ -107,6 +84,8 @@ class _Loop:
             raise RecipeError(f"train.fabric: {str(error).splitlines()[0]}") from None
         self.fabric.launch()
         self.fabric.barrier()  # the first process has made the directory ready
+        if initial is not None and self.fabric.is_global_zero:
+            run.tell(init_from=initial)
         model, self.optimizer = self.fabric.setup(self.raw, train.optimizer(self.raw.parameters()))
         for method in ("features", "stages", "moments"):
             if hasattr(self.raw, method):
@@ -120,10 +99,18 @@ class _Loop:
         self.mean = RunningMean(self.raw, train.ema) if train.ema is not None else None
         self.judge = Judge(train.selection, splits.validation, recipe.seed)
         self.batches = _batches(len(self.data), train.batch_size)
-        self.step, self.finished, self.seconds = 0, 0, 0.0
+        self.replays = int(getattr(train.objective, "replays", 1))
+        self.step, self.finished, self.seconds, self.step_seconds = 0, 0, 0.0, 0.0
+        self.standard_seconds: float | None = None
         self.sums: dict[str, float] = {}
         self._shuffled: tuple[int, Tensor] | None = None
         self._resume()
+
+    def _start(self, recipe: Recipe, run: Run) -> dict[str, Any] | None:
+        """Weights of another run, unless this one has a state of its own to go on from; facts about them."""
+        if recipe.train.init_from is None or run.state.exists():
+            return None
+        return start_from(self.raw, recipe.train.init_from, seed=recipe.seed, run=run)
 
     @property
     def per_epoch(self) -> int:
@@ -139,25 +126,46 @@ class _Loop:
         return self.step == (self.finished + 1) * self.per_epoch
 
     def advance(self) -> Step:
-        """One step."""
+        """One step: a batch, as often as the objective wants it."""
         started = time.monotonic()
-        train, seed = self.recipe.train, self.recipe.seed
         epoch, batch = divmod(self.step, self.per_epoch)
         if batch == 0:
-            self.sums, self.seconds = {}, 0.0
+            self.sums, self.seconds, self.step_seconds = {}, 0.0, 0.0
+        x, y, index = self._batch(epoch, batch)
+        if self.standard_seconds is None:
+            self.standard_seconds = self._standard_step(x, y)
+        working = now(self.fabric.device)
+        for replay in range(self.replays):
+            terms = self._update(x, y, index, epoch, replay)
+        self.step += 1
+        for name, value in {"total": terms.total, **terms.parts}.items():
+            self.sums[name] = self.sums.get(name, 0.0) + float(value.detach()) * len(index)
+        self.sums["examples"] = self.sums.get("examples", 0.0) + len(index)
+        self.step_seconds += now(self.fabric.device) - working
+        self.seconds += time.monotonic() - started
+        return Step(self.step, self.recipe.train.epochs * self.per_epoch, epoch + 1, float(terms.total.detach()))
+
+    def _batch(self, epoch: int, batch: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Images, labels and indices of this process's part of a batch, augmented and on the device."""
         rows = self._order(epoch)[self.batches[batch]][self.fabric.global_rank :: self.fabric.world_size]
         x, y = self.data.batch(rows)
         index = self.data.index[rows]
         for place, augment in enumerate(self.recipe.data.augment):
-            rng = Streams(seed, f"augment {place} in epoch {epoch}", index)
+            rng = Streams(self.recipe.seed, f"augment {place} in epoch {epoch}", index)
             x, y = augmented(augment, x, y, classes=len(self.splits.classes), rng=rng)
-        x, y = x.to(self.fabric.device), y.to(self.fabric.device)
+        return x.to(self.fabric.device), y.to(self.fabric.device), index
+
+    def _update(self, x: Tensor, y: Tensor, index: Tensor, epoch: int, replay: int) -> Terms:
+        """One step of the optimizer."""
+        train, seed = self.recipe.train, self.recipe.seed
         lr = train.optimizer.lr * multiplier(train.schedule, train.warmup, self.step, self.per_epoch, train.epochs)
         for group in self.optimizer.param_groups:
             group["lr"] = lr
         self.model.train()
-        with self._own_randomness():
-            terms = self.objective(self.model, x, y, rng=Streams(seed, f"objective in epoch {epoch}", index))
+        again = f", replay {replay}" if replay else ""
+        with self._own_randomness(again):
+            rng = Streams(seed, f"objective in epoch {epoch}{again}", index)
+            terms: Terms = self.objective(self.model, x, y, rng=rng)
         loss = float(terms.total.detach())
         if not math.isfinite(loss):
             raise TrainingError(
@@ -171,12 +179,13 @@ class _Loop:
         self.optimizer.step()
         if self.mean is not None:
             self.mean.update(self.raw)
-        self.step += 1
-        for name, value in {"total": terms.total, **terms.parts}.items():
-            self.sums[name] = self.sums.get(name, 0.0) + float(value.detach()) * len(rows)
-        self.sums["examples"] = self.sums.get("examples", 0.0) + len(rows)
-        self.seconds += time.monotonic() - started
-        return Step(self.step, self.recipe.train.epochs * self.per_epoch, epoch + 1, loss)
+        return terms
+
+    def _standard_step(self, x: Tensor, y: Tensor) -> float:
+        """What a standard step costs here and now, for comparison."""
+        self.model.train()
+        with self._own_randomness(", standard"):
+            return standard_step(self.model, self.recipe.train.optimizer, x, y)
 
     def _order(self, epoch: int) -> Tensor:
         """The order of an epoch, made once."""
@@ -199,15 +208,24 @@ class _Loop:
         means = {name: total / examples for name, total in self.sums.items()}
         self.seconds += time.monotonic() - started
         lr = float(self.optimizer.param_groups[0]["lr"])
-        epoch = Epoch(number, self.step, lr, means, verdict.scores, verdict.best, self.seconds)
+        alarm = self.objective.alarm() if isinstance(self.objective, Alarmed) else None
+        scores, best = verdict.scores, verdict.best
+        epoch = Epoch(number, self.step, lr, means, scores, best, self.seconds, self._cost(), alarm)
         if self.fabric.is_global_zero:
             if verdict.best:
                 save_weights(self.run, "best", self.recipe, self.splits, weights, number)
-            _append(self.run.metrics, asdict(epoch))
+            append(self.run.metrics, asdict(epoch))
             save_weights(self.run, "last", self.recipe, self.splits, weights, number)
         self.sums, self.finished = {}, number
         self.save()
         return epoch
+
+    def _cost(self) -> Cost | None:
+        """Of the epoch's steps; None where none was taken since the process began, only the epoch's end."""
+        if self.standard_seconds is None:
+            return None
+        passes = getattr(self.recipe.train.objective, "passes", None)
+        return Cost.of(self.step_seconds / self.per_epoch, self.standard_seconds, passes)
 
     def save(self) -> None:
         """Write the state."""
@@ -223,13 +241,14 @@ class _Loop:
             "finished": self.finished,
             "sums": self.sums,
             "seconds": self.seconds,
+            "step_seconds": self.step_seconds,
         }
         save_state(self.run.state, state)
 
     def _resume(self) -> None:
         state = load_state(self.run.state)
         if state is None:
-            _cut(self.run.metrics, 0)
+            cut(self.run.metrics, 0)
             return
         try:
             self.raw.load_state_dict(state["model"])
@@ -246,16 +265,17 @@ class _Loop:
             ) from None
         self.step, self.finished = state["step"], state["finished"]
         self.sums, self.seconds = state["sums"], state["seconds"]
-        _cut(self.run.metrics, self.finished)
+        self.step_seconds = state.get("step_seconds", 0.0)
+        cut(self.run.metrics, self.finished)
 
     @contextmanager
-    def _own_randomness(self) -> Iterator[None]:
+    def _own_randomness(self, purpose: str = "") -> Iterator[None]:
         """Seed torch's global generators by the step, for layers such as dropout, and give them back as they were."""
         device = self.fabric.device
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            torch.default_generator.manual_seed(derive(self.recipe.seed, f"step {self.step}"))
+            torch.default_generator.manual_seed(derive(self.recipe.seed, f"step {self.step}{purpose}"))
             if device.type == "cuda":
-                torch.cuda.manual_seed(derive(self.recipe.seed, f"step {self.step}"))
+                torch.cuda.manual_seed(derive(self.recipe.seed, f"step {self.step}{purpose}"))
             yield
 
     def _weights(self) -> dict[str, Tensor]:
@@ -267,19 +287,6 @@ def _batches(examples: int, size: int) -> list[slice]:
     """Slices of the order; a last batch of one example is dropped, since BatchNorm cannot learn from it."""
     cuts = [slice(start, min(start + size, examples)) for start in range(0, examples, size)]
     return cuts[:-1] if len(cuts) > 1 and cuts[-1].stop - cuts[-1].start == 1 and size > 1 else cuts
-
-
-def _append(path: Path, record: dict[str, Any]) -> None:
-    """Add a line; the file is replaced as a whole, so that nobody ever reads half a line."""
-    text = (path.read_text(encoding="utf-8") if path.exists() else "") + json.dumps(record) + "\n"
-    write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
-
-
-def _cut(path: Path, epochs: int) -> None:
-    """Keep the lines of the first epochs: a kill may have come between a line and its state."""
-    if path.exists():
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)[:epochs]
-        write_atomically(path, lambda temporary: temporary.write_text("".join(lines), encoding="utf-8"))
 
 
 def _some(index: Tensor) -> str:

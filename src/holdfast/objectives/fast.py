@@ -1,0 +1,168 @@
+"""Fast adversarial training: one step from a random point, and an alarm for when that stops being enough."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.attacks import PGD
+from holdfast.attacks.search import with_a_length
+from holdfast.losses import cross_entropy
+from holdfast.modes import evaluating
+from holdfast.objectives.adversarial import show_clean
+from holdfast.objectives.batch_stats import BatchStats, Statistics, check_batch_stats
+from holdfast.objectives.centroids import everywhere
+from holdfast.objectives.checks import positive
+from holdfast.objectives.climb import check_steps, climb
+from holdfast.objectives.passes import Passes
+from holdfast.objectives.standard import mean_cross_entropy
+from holdfast.rng import Streams, streams
+from holdfast.types import Classifier, Terms, Threat
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alarm:
+    """When to compare the fast attack with a slow one, and what is too much of a difference.
+
+    Args:
+        every: steps between two comparisons.
+        examples: of the batch that are compared.
+        steps: of the slow attack, PGD.
+        gap: the difference of the two accuracies above which there is an alarm.
+    """
+
+    every: int = 50
+    examples: int = 64
+    steps: int = 10
+    gap: float = 0.3
+
+    def __post_init__(self) -> None:
+        positive(every=self.every, examples=self.examples, steps=self.steps)
+        if not 0 <= self.gap <= 1:
+            raise ValueError(f"gap must lie in [0, 1], got {self.gap}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fast:
+    r"""Cross entropy after one long step from a random point.
+
+    .. math:: \mathrm{CE}(z), \qquad z = \Pi_{S(x)}\bigl(u + \alpha\, s(\nabla\ell(u))\bigr), \quad u \sim S(x)
+
+    Such training may fail all at once: the network learns to be right at the ends of these steps and nowhere else, its
+    accuracy under PGD falls to nothing, and its own loss does not tell (catastrophic overfitting). So now and then some
+    examples of the batch are attacked with PGD as well. Both accuracies are reported as `fast_accuracy` and
+    `pgd_accuracy`, as they were when last compared, with the network in eval mode; if they are too far apart, the
+    record of the epoch has an alarm.
+
+    Args:
+        threat: the set :math:`S` and its geometry.
+        step_size: :math:`\alpha`, in the threat's units; None for 1.25 times the radius.
+        alarm: when to look; None never.
+        batch_stats: what BatchNorm does, see `batch_stats`, and `adversarial` on `split`.
+
+    Reference:
+        Wong, Rice, Kolter, Fast Is Better than Free: Revisiting Adversarial Training, ICLR 2020, arXiv:2001.03994,
+        section 4.1. Differs: their attack sees the network in train mode.
+    """
+
+    threat: Threat
+    step_size: float | None = None
+    alarm: Alarm | None = field(default_factory=Alarm)
+    batch_stats: BatchStats = "frozen"
+
+    soft_labels: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        with_a_length("fast", self.threat)
+        check_steps(1, self.step_size)
+        check_batch_stats(self.batch_stats)
+
+    @property
+    def loss_passes(self) -> Passes:
+        """Of the loss alone."""
+        return Passes(2 if self.batch_stats == "split" else 1, 1)
+
+    @property
+    def passes(self) -> Passes:
+        """Of one step without a comparison."""
+        return Passes(1, 1) + self.loss_passes
+
+    def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
+        """Terms of a first batch."""
+        return Watched(self, model).forward(model, x, y, rng=rng)
+
+    def started(self, model: nn.Module, classes: int, examples: Tensor) -> nn.Module:
+        """The same with a count of its steps and the last comparison."""
+        return Watched(self, model)
+
+
+class Watched(nn.Module):
+    """The objective with its memory: steps done, and accuracies of the last comparison.
+
+    Args:
+        objective: its settings.
+        model: the network that is trained.
+    """
+
+    step: Tensor
+    accuracies: Tensor
+
+    def __init__(self, objective: Fast, model: object) -> None:
+        super().__init__()
+        self.objective = objective
+        self.statistics = Statistics(objective.batch_stats, model)
+        self.register_buffer("step", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("accuracies", torch.zeros(2, dtype=torch.float64))
+
+    def forward(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
+        """Terms of a batch, which counts as a step."""
+        return self.loss(model, x, y, self.search(model, x, y, rng=rng))
+
+    def search(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Tensor:
+        """The points after one step; at times compared with those of a slow attack."""
+        said, x, rng = self.objective, x.detach(), streams(rng, x)
+        label = y.argmax(1) if y.is_floating_point() else y
+        step_size = 1.25 * said.threat.eps if said.step_size is None else said.step_size
+        start = said.threat.sample(x, rng.split("start"))
+        with self.statistics.attacking(model):
+            z = climb(said.threat, cross_entropy, model, x, label, start, steps=1, step_size=step_size)
+        if said.alarm is not None and int(self.step) % said.alarm.every == 0:
+            self.accuracies = compare(said.threat, said.alarm, model, x, label, z, rng.split("alarm"))
+        self.step = self.step + 1
+        return z
+
+    def loss(self, model: Classifier, x: Tensor, y: Tensor, found: Any) -> Terms:
+        """Terms of a batch and its points."""
+        show_clean(self.statistics, model, x)
+        with self.statistics.adversarial(model):
+            total = mean_cross_entropy(model, found, y)
+        if self.objective.alarm is None:
+            return Terms(total)
+        return Terms(total, dict(zip(("fast_accuracy", "pgd_accuracy"), self.accuracies, strict=True)))
+
+    def alarm(self) -> str | None:
+        """A sentence if the last comparison went wrong."""
+        said, (fast, slow) = self.objective.alarm, self.accuracies.tolist()
+        if said is None or not int(self.step) or fast - slow <= said.gap:
+            return None
+        return (
+            f"catastrophic overfitting: of the training examples {100 * fast:.0f} % hold against the one-step attack "
+            f"and {100 * slow:.0f} % against {said.steps} steps of PGD"
+        )
+
+
+def compare(
+    threat: Threat, alarm: Alarm, model: Classifier, x: Tensor, y: Tensor, z: Tensor, rng: Streams
+) -> Tensor:  # fmt: skip
+    """Accuracy at the points `z` and under PGD, (2,), on some examples of the batch, chosen by their streams."""
+    some = rng.split("which").bits(1)[:, 0].argsort()[: alarm.examples].to(x.device)
+    x, y, z, rng = x[some], y[some], z[some], rng[some]
+    with evaluating(model):
+        slow = PGD(threat=threat, steps=alarm.steps)(model, x, y, rng=rng)
+        with torch.no_grad():
+            right = [(model(points).argmax(1) == y).double().sum() for points in (z, slow)]
+    fast, slow_right, count = everywhere(*right, torch.tensor(float(len(x)), dtype=torch.float64, device=x.device))
+    return torch.stack((fast, slow_right)) / count

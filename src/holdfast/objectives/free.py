@@ -1,0 +1,113 @@
+"""Free adversarial training: the gradient that trains the weights also moves the images."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.attacks.search import with_a_length
+from holdfast.errors import TrainingError
+from holdfast.objectives.climb import check_steps
+from holdfast.objectives.passes import Passes
+from holdfast.objectives.standard import mean_cross_entropy
+from holdfast.rng import Streams
+from holdfast.types import Classifier, Terms, Threat
+
+
+@dataclass(frozen=True, kw_only=True)
+class Free:
+    r"""Cross entropy of moved images, each batch several times in a row.
+
+    .. math:: \theta \leftarrow \theta - \eta\, \nabla_\theta \mathrm{CE}(x + \delta), \qquad
+        \delta \leftarrow \Pi\bigl(\delta + \alpha\, s(\nabla_x \mathrm{CE}(x + \delta))\bigr),
+
+    both gradients from the same backward pass. The training loop sees `replays` and takes so many steps of the
+    optimizer on each batch; one of its steps, and one epoch, therefore costs `replays` of the usual ones, and a recipe
+    divides its epochs by it. :math:`\delta` starts at zero and goes on from batch to batch, by place in the batch, as
+    in the paper: a new batch begins with what was found for another one.
+
+    One forward pass is attack and loss at once, so that there is no choice about BatchNorm: it is in train mode, and
+    its statistics move in every replay.
+
+    Args:
+        threat: the set and its geometry.
+        replays: :math:`m`.
+        step_size: :math:`\alpha`, in the threat's units; None for the radius.
+
+    Reference:
+        Shafahi et al., Adversarial Training for Free!, NeurIPS 2019, arXiv:1904.12843, algorithm 1. Differs:
+        :math:`x + \delta` is projected on the ball and the box together.
+    """
+
+    threat: Threat
+    replays: int = 4
+    step_size: float | None = None
+
+    soft_labels: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        with_a_length("free", self.threat)
+        check_steps(1, self.step_size)
+        if self.replays < 1:
+            raise ValueError(f"replays must be at least 1, got {self.replays}")
+
+    @property
+    def passes(self) -> Passes:
+        """Of one batch with all its replays."""
+        return Passes(self.replays, self.replays)
+
+    def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
+        """Terms of a first replay, at the images themselves; `rng` is not used."""
+        return Carried(self).forward(model, x, y)
+
+    def started(self, model: nn.Module, classes: int, examples: Tensor) -> nn.Module:
+        """The same with a perturbation that goes on."""
+        distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
+        if distributed and torch.distributed.get_world_size() > 1:
+            raise TrainingError("free: expected one process, since what each carries along is its own; got several")
+        return Carried(self)
+
+
+class Carried(nn.Module):
+    """The objective with its memory: the perturbation of each place in a batch.
+
+    Args:
+        objective: its settings.
+    """
+
+    def __init__(self, objective: Free) -> None:
+        super().__init__()
+        self.objective = objective
+        self.perturbation = torch.zeros(0)
+
+    def forward(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
+        """Terms of a replay; when they are differentiated, the perturbation moves."""
+        x = x.detach()
+        z = self.objective.threat.project(x + self._of(x), x).requires_grad_()
+        follow: Any = z.register_hook  # of the images' gradient: nobody who differentiates weights alone calls it
+        follow(partial(self._move, x, z.detach()))
+        return Terms(mean_cross_entropy(model, z, y))
+
+    def get_extra_state(self) -> Tensor:
+        """The perturbation; an extra state, since its size is that of the batches, which only the loop knows."""
+        return self.perturbation
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Go on from a saved perturbation."""
+        self.perturbation = state
+
+    def _of(self, x: Tensor) -> Tensor:
+        """Of the places of this batch; those never seen have none."""
+        known = self.perturbation[: len(x)].to(x)
+        return torch.cat((known, torch.zeros_like(x[len(known) :]))) if len(known) else torch.zeros_like(x)
+
+    def _move(self, x: Tensor, z: Tensor, grad: Tensor) -> None:
+        said = self.objective
+        step_size = said.threat.eps if said.step_size is None else said.step_size
+        moved = said.threat.project(z + step_size * said.threat.ascent(grad, z), x) - x
+        rest = self.perturbation[len(x) :].to(x)
+        self.perturbation = torch.cat((moved, rest)) if len(rest) else moved

@@ -1,0 +1,49 @@
+"""Other tensors in the place of a network's own, for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from torch import Tensor, nn
+
+
+@contextmanager
+def instead(whole: Sequence[object], tensors: Sequence[Tensor], others: Sequence[Tensor]) -> Iterator[None]:
+    """Parameters or buffers of modules replaced for a while, wherever they occur; afterwards the very same as before.
+
+    Not `torch.func.functional_call`: of a module that has two names, as in Fabric's wrapper, it puts the replacement
+    back in place of the original.
+
+    Args:
+        whole: the modules; anything else among them is passed over.
+        tensors: what is replaced.
+        others: by what.
+    """
+    new = {id(old): other for old, other in zip(tensors, others, strict=True)}
+    places = [
+        (store, name, tensor)
+        for module in _modules(whole)
+        for store in (module._parameters, module._buffers)
+        for name, tensor in store.items()
+        if id(tensor) in new
+    ]
+    for store, name, tensor in places:
+        store[name] = new[id(tensor)]
+    try:
+        yield
+    finally:
+        for store, name, tensor in places:
+            store[name] = tensor
+
+
+def buffers_of(whole: Sequence[object]) -> list[Tensor]:
+    """All buffers of the modules."""
+    return [buffer for module in _modules(whole) for buffer in module.buffers(recurse=False)]
+
+
+def _modules(whole: Sequence[object]) -> list[Any]:
+    """All modules, each once."""
+    found = (module for one in whole if isinstance(one, nn.Module) for module in one.modules())
+    return list(dict.fromkeys(found))

@@ -1,0 +1,61 @@
+"""What training says while it goes on, and the file that keeps it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from holdfast.results import write_atomically
+from holdfast.training.cost import Cost
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step done: for progress."""
+
+    step: int
+    total: int
+    epoch: int
+    loss: float
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One epoch done: what `metrics.jsonl` says.
+
+    Args:
+        epoch: number, from 1.
+        step: steps done.
+        lr: learning rate of the last one.
+        train: means of the objective and its parts over the examples.
+        validation: scores, where the weights were judged.
+        best: whether they are the best so far.
+        seconds: of the epoch, judgement included.
+        cost: of a step.
+        alarm: what the objective says is wrong, in one sentence.
+    """
+
+    epoch: int
+    step: int
+    lr: float
+    train: dict[str, float]
+    validation: dict[str, float] | None
+    best: bool
+    seconds: float
+    cost: Cost | None = None
+    alarm: str | None = None
+
+
+def append(path: Path, record: dict[str, Any]) -> None:
+    """Add a line; the file is replaced as a whole, so that nobody ever reads half a line."""
+    text = (path.read_text(encoding="utf-8") if path.exists() else "") + json.dumps(record) + "\n"
+    write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def cut(path: Path, epochs: int) -> None:
+    """Keep the lines of the first epochs: a kill may have come between a line and its state."""
+    if path.exists():
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)[:epochs]
+        write_atomically(path, lambda temporary: temporary.write_text("".join(lines), encoding="utf-8"))
