@@ -13,6 +13,8 @@ from types import SimpleNamespace
 import numpy as np
 import polars as pl
 
+from holdfast.analysis.measures import Measures
+from holdfast.analysis.store import read_answers
 from holdfast.cli import main
 from holdfast.models import read_metadata
 from holdfast.results import Ledger
@@ -144,3 +146,9 @@ def results(path):
         "parts": [part.name for part in run.ledger.parts()],
         "gallery": gallery,
     }
+
+
+def measured(run, kind):
+    """Rows per example of a run's only analysis of a kind."""
+    (answer,) = [one for one in read_answers(run) if one.kind == kind]
+    return Measures(run, answer).read()

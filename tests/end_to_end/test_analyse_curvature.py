@@ -8,10 +8,9 @@ import statistics
 import polars as pl
 import pytest
 
-from holdfast.analysis.measures import Measures
 from holdfast.analysis.store import read_answers
 from holdfast.results import Ledger
-from tests.end_to_end.command import Nursery, good, refused, said
+from tests.end_to_end.command import Nursery, good, measured, refused, said
 from tests.end_to_end.test_certify import SMALL
 from tests.report.reading import read
 
@@ -39,14 +38,9 @@ def place(trained, tmp_path):
     return tmp_path / "here"
 
 
-def rows_of(place, kind):
-    (answer,) = [one for one in read_answers(place / RUN) if one.kind == kind]
-    return Measures(place / RUN, answer).read()
-
-
 def test_curvature_is_printed_kept_by_example_and_shown(place):
     found = said(*BEND, cwd=place)
-    rows = rows_of(place, "curvature")
+    rows = measured(place / RUN, "curvature")
     assert len(rows) == found["result"]["examples"] == 40
     assert found["result"]["median"] == pytest.approx(statistics.median(rows["curvature"]))
     assert found["result"]["right_under_noise"] == pytest.approx(rows["right"].mean() / 3)
@@ -58,7 +52,7 @@ def test_curvature_is_printed_kept_by_example_and_shown(place):
 
 def test_measures_go_with_the_rows_of_the_ledger(place):
     assert "not asked" in good(*BEND, "--lanczos", "0", cwd=place)
-    rows = rows_of(place, "curvature")
+    rows = measured(place / RUN, "curvature")
     ledger = Ledger(place / RUN / "ledger").read().filter(pl.col("check") == "clean")
     joined = ledger.join(rows, on=["weights_hash", "example"], suffix="_measured")
     assert len(joined) == 40
@@ -69,11 +63,11 @@ def test_measures_go_with_the_rows_of_the_ledger(place):
 
 def test_batches_and_resuming_do_not_change_the_rows(place):
     said(*BEND, cwd=place)
-    before = rows_of(place, "curvature")
+    before = measured(place / RUN, "curvature")
     part = sorted((place / RUN / "measures").iterdir())[1]
     part.unlink()
     said(*BEND, "--batch-size", "7", cwd=place)
-    after = rows_of(place, "curvature")
+    after = measured(place / RUN, "curvature")
     assert after["right"].to_list() == before["right"].to_list()
     assert after["curvature"].to_list() == pytest.approx(before["curvature"].to_list(), rel=1e-3, abs=1e-9)
     assert after.head(32).equals(before.head(32))
@@ -97,7 +91,7 @@ def test_ways_of_measuring_are_questions_of_their_own(place):
 
 def test_stability_is_printed_kept_by_example_and_shown(place):
     found = said(*MOVE, cwd=place)
-    rows = rows_of(place, "stability")
+    rows = measured(place / RUN, "stability")
     near, far = found["result"]["curve"]
     assert far["eta"]["mean"] == 1
     assert far["loss_gap"] is None
@@ -126,7 +120,7 @@ def test_a_kill_keeps_whole_blocks_and_repeating_ends_the_same(place, tmp_path):
         assert done.code == 130
         assert "repeat the same command to resume" in done.err
     said(*asked, cwd=place)
-    assert rows_of(place, "curvature").equals(rows_of(whole, "curvature"))
+    assert measured(place / RUN, "curvature").equals(measured(whole / RUN, "curvature"))
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,8 @@ import shutil
 
 import pytest
 
-from holdfast.analysis.measures import Measures
-from holdfast.analysis.store import read_answers
 from holdfast.results import Ledger
-from tests.end_to_end.command import good, refused, said
+from tests.end_to_end.command import good, measured, refused, said
 from tests.end_to_end.test_certify import SMALL
 from tests.report.reading import read
 
@@ -37,14 +35,9 @@ def place(trained, tmp_path):
     return tmp_path / "here"
 
 
-def rows_of(place, kind):
-    (answer,) = [one for one in read_answers(place / RUN) if one.kind == kind]
-    return Measures(place / RUN, answer).read()
-
-
 def test_segments_are_printed_kept_by_example_and_shown(place):
     found = said(*WAY, cwd=place)
-    rows = rows_of(place, "segment")
+    rows = measured(place / RUN, "segment")
     assert found["settings"]["attack"] == "pgd linf eps=0.2 steps=4"  # the first iterated attack of the run
     assert json.loads(found["settings"]["params"])["until_lost"] is False
     start, end = found["result"]["curve"][0], found["result"]["curve"][-1]
@@ -64,10 +57,10 @@ def test_segments_are_printed_kept_by_example_and_shown(place):
 
 def test_batches_resuming_and_repeating_do_not_change_the_rows(place, monkeypatch):
     first = said(*WAY, cwd=place)
-    before = rows_of(place, "segment")
+    before = measured(place / RUN, "segment")
     sorted((place / RUN / "measures").iterdir())[1].unlink()
     said(*WAY, "--batch-size", "7", cwd=place)
-    after = rows_of(place, "segment")
+    after = measured(place / RUN, "segment")
     assert after.head(32).equals(before.head(32))
     for name in ("slope", "bend", "second_end"):
         assert after[name].to_list() == pytest.approx(before[name].to_list(), rel=1e-3, abs=1e-4)
@@ -107,7 +100,7 @@ def test_confidence_is_printed_kept_by_example_and_shown(place):
     assert (found["settings"]["norm"], found["settings"]["radii"]) == ("linf", [0.1, 0.2])
     cells = {(one["points"], one["eps"]): one for one in found["result"]["points"]}
     assert list(cells) == [("clean", 0), ("random", 0.1), ("random", 0.2), ("pgd1", 0.1), ("pgd1", 0.2)]
-    rows = rows_of(place, "confidences")
+    rows = measured(place / RUN, "confidences")
     assert cells["pgd1", 0.2]["true"]["mean"] == pytest.approx(rows["pgd1_true"].list.get(1).mean())
     assert cells["clean", 0]["accuracy"] == pytest.approx(rows["clean_right"].mean())
     true = [cells[key]["true"]["mean"] for key in (("clean", 0), ("pgd1", 0.1), ("pgd1", 0.2))]
