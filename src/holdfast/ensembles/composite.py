@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 from torch import Tensor, nn
 
 from holdfast.ensembles.mixing import Mixing, Strength
@@ -9,11 +11,32 @@ from holdfast.errors import ModelError
 from holdfast.types import Classifier
 
 
-class Composite(nn.Module):
+class Pair(nn.Module):
+    """What composites share: two frozen classifiers, in eval mode whatever the mode of the whole.
+
+    Args:
+        standard: the accurate classifier.
+        robust: the robust classifier, of the same classes.
+        mixing: how their answers become one.
+    """
+
+    def __init__(self, standard: nn.Module, robust: nn.Module, mixing: Mixing) -> None:
+        super().__init__()
+        self.standard, self.robust, self.mixing = frozen(standard), frozen(robust), mixing
+
+    def train(self, mode: bool = True) -> Self:
+        """The mode of everything but the two classifiers inside."""
+        super().train(mode)
+        self.standard.eval()
+        self.robust.eval()
+        return self
+
+
+class Composite(Pair):
     """A mixture of fixed strength.
 
     It is a classifier as any other: attacks differentiate through everything in it, gradients of gradients included.
-    The two inside are frozen, in eval mode whatever the mode of the whole, and each normalises images in its own way.
+    Each of the two inside normalises images in its own way.
 
     Args:
         standard: the accurate classifier.
@@ -23,25 +46,17 @@ class Composite(nn.Module):
     """
 
     def __init__(self, standard: nn.Module, robust: nn.Module, mixing: Mixing, strength: float) -> None:
-        super().__init__()
+        super().__init__(standard, robust, mixing)
         if not strength >= 0:
             raise ValueError(f"strength must not be negative, got {strength}")
-        self.standard, self.robust = frozen(standard), frozen(robust)
-        self.mixing, self.strength = mixing, strength
+        self.strength = strength
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits, (N, K)."""
         return mixed(self, x, self.strength)
 
-    def train(self, mode: bool = True) -> Composite:
-        """The mode of the whole; the two classifiers inside stay in eval mode."""
-        super().train(mode)
-        self.standard.eval()
-        self.robust.eval()
-        return self
 
-
-class AdaptiveComposite(nn.Module):
+class AdaptiveComposite(Pair):
     r"""A mixture whose strength a policy chooses for every image: :math:`\alpha(x) = \exp(\beta_\theta(x))` (eq. 7).
 
     Args:
@@ -52,9 +67,8 @@ class AdaptiveComposite(nn.Module):
     """
 
     def __init__(self, standard: nn.Module, robust: nn.Module, mixing: Mixing, policy: nn.Module) -> None:
-        super().__init__()
-        self.standard, self.robust = frozen(standard), frozen(robust)
-        self.mixing, self.policy = mixing, policy
+        super().__init__(standard, robust, mixing)
+        self.policy = policy
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits, (N, K)."""
@@ -64,13 +78,6 @@ class AdaptiveComposite(nn.Module):
         r""":math:`\beta`, the logarithm of the strength that the policy chooses for each image, (N,)."""
         beta: Tensor = self.policy(first_maps(self.standard, x), first_maps(self.robust, x))
         return beta
-
-    def train(self, mode: bool = True) -> AdaptiveComposite:
-        """The mode of the policy; the two classifiers inside stay in eval mode."""
-        super().train(mode)
-        self.standard.eval()
-        self.robust.eval()
-        return self
 
 
 def frozen(model: nn.Module) -> nn.Module:
@@ -91,7 +98,7 @@ def first_maps(model: nn.Module, x: Tensor) -> Tensor:
     return first
 
 
-def mixed(composite: Composite | AdaptiveComposite, x: Tensor, strength: Strength) -> Tensor:
+def mixed(composite: Pair, x: Tensor, strength: Strength) -> Tensor:
     """Logits of a composite at another strength, (N, K).
 
     Raises:
@@ -108,6 +115,6 @@ def mixed(composite: Composite | AdaptiveComposite, x: Tensor, strength: Strengt
 
 def aimed(model: Classifier, strength: float) -> Classifier:
     """What an adversary attacks who expects this strength; a classifier that mixes nothing stays what it is."""
-    if not isinstance(model, Composite | AdaptiveComposite):
+    if not isinstance(model, Pair):
         return model
     return lambda x: mixed(model, x, strength)
