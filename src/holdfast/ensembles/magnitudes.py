@@ -1,8 +1,7 @@
 r"""How strongly the logits of a classifier answer to their input: dual norms of gradients, which attacks see through.
 
 With :math:`\|\cdot\|_*` dual to the norm of the adversary (the 1-norm for `linf`), :math:`\|\nabla f_i(x)\|_*` is how
-fast class :math:`i` can be moved. All classes are differentiated together, by products of the Jacobian with a block of
-unit vectors, and not one after the other.
+fast class :math:`i` can be moved. Products of the Jacobian with unit vectors give them, a block of classes at a time.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from holdfast.gradients import NO_GRADIENT
 from holdfast.types import Classifier, Threat
 
 BLOCK = 10
-"""Classes that are differentiated together, unless said otherwise; memory grows with it."""
+"""Classes that are differentiated together on accelerators; on a CPU one after the other is faster (measured)."""
 
 
-def class_magnitudes(model: Classifier, x: Tensor, ball: Threat, *, block: int = BLOCK) -> tuple[Tensor, Tensor]:
+def class_magnitudes(model: Classifier, x: Tensor, ball: Threat, *, block: int | None = None) -> tuple[Tensor, Tensor]:
     r"""Logits, and :math:`\|\nabla f_i(x)\|_*` of every class, both (N, K).
 
     Where gradients are being recorded and `x` needs one, so do both results: a white-box attack goes through the
@@ -31,19 +30,18 @@ def class_magnitudes(model: Classifier, x: Tensor, ball: Threat, *, block: int =
         model: the classifier, in the mode it is judged in.
         x: images, (N, ...).
         ball: whose dual norm is meant; its size does not matter.
-        block: classes that are differentiated together.
+        block: classes that are differentiated together; None for what is fast on the device.
     """
     with _recording(x) as (z, through):
         logits = _with_gradient(model(z))
         classes = logits.shape[1]
+        block = block or (1 if x.device.type == "cpu" else BLOCK)
         units = torch.eye(classes, dtype=logits.dtype, device=logits.device)
         found = []
         for first in range(0, classes, block):
             vectors = units[first : first + block, None].expand(-1, len(x), -1)
-            last = first + block >= classes
-            (rows,) = torch.autograd.grad(
-                logits, z, vectors, is_grads_batched=True, create_graph=through, retain_graph=through or not last
-            )
+            keep = through or first + block < classes
+            rows = _products(logits, z, vectors, create_graph=through, retain_graph=keep)
             found.append(ball.dual(rows.flatten(0, 1)).view(len(rows), len(x)))
         return _result(logits, through), _result(torch.cat(found).T, through)
 
@@ -56,6 +54,13 @@ def top_magnitude(model: Classifier, x: Tensor, ball: Threat) -> tuple[Tensor, T
         largest = logits.gather(1, logits.detach().argmax(1, keepdim=True))
         (rows,) = torch.autograd.grad(largest.sum(), z, create_graph=through)
         return _result(logits, through), _result(ball.dual(rows)[:, None], through)
+
+
+def _products(logits: Tensor, z: Tensor, vectors: Tensor, **graph: bool) -> Tensor:
+    """The Jacobian times each of the vectors, (B, N, ...); one alone needs no batching over vectors, which costs."""
+    if len(vectors) == 1:
+        return torch.autograd.grad(logits, z, vectors[0], **graph)[0][None]
+    return torch.autograd.grad(logits, z, vectors, is_grads_batched=True, **graph)[0]
 
 
 @contextmanager

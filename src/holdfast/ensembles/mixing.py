@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from holdfast.ensembles.magnitudes import BLOCK, class_magnitudes, top_magnitude
+from holdfast.ensembles.magnitudes import class_magnitudes, top_magnitude
 from holdfast.threat import THREATS
 from holdfast.types import Classifier
 
@@ -43,7 +43,8 @@ class GradientRatio:
             whatever the number of classes (eq. 10).
         eps_c: :math:`\epsilon_c`. At 0, as in the official code, a class that answers to nothing in both classifiers
             has :math:`R_i = 0`.
-        block: classes that are differentiated together; memory grows with it, results do not depend on it.
+        block: classes that are differentiated together; memory grows with it, results do not depend on it. None for
+            what is fast on the device.
 
     Reference:
         Bai, Anderson, Sojoudi, Avoiding the Accuracy-Robustness Trade-off of Classifiers via Local Adaptive Smoothing,
@@ -53,7 +54,7 @@ class GradientRatio:
     norm: Literal["linf", "l2", "l1"] = "linf"
     gradients: Literal["classes", "largest"] = "classes"
     eps_c: float = 1e-8
-    block: int = BLOCK
+    block: int | None = None
 
     def __post_init__(self) -> None:
         if self.norm not in ("linf", "l2", "l1"):
@@ -62,7 +63,7 @@ class GradientRatio:
             raise ValueError(f"gradients must be classes or largest, got {self.gradients}")
         if not 0 <= self.eps_c < math.inf:
             raise ValueError(f"eps_c must be finite and not negative, got {self.eps_c}")
-        if self.block < 1:
+        if self.block is not None and self.block < 1:
             raise ValueError(f"block must be at least 1, got {self.block}")
 
     def __call__(self, standard: Classifier, robust: Classifier, x: Tensor, strength: Strength) -> Tensor:
@@ -100,7 +101,7 @@ class LocalBias:
     """
 
     norm: Literal["linf", "l2", "l1"] = "linf"
-    block: int = BLOCK
+    block: int | None = None
 
     def __post_init__(self) -> None:
         GradientRatio(norm=self.norm, block=self.block)  # the same fields
