@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.attacks import ATTACKS, FGSM, PGD
+from holdfast.attacks import ATTACKS, FGSM, PGD, Transfer
 from holdfast.certify import CERTIFIERS
 from holdfast.corruptions import CORRUPTIONS, Clean, GaussianNoise, UniformNoise
 from holdfast.corruptions.stored import Stored
@@ -11,13 +11,14 @@ from holdfast.losses import difference_of_logits_ratio
 from holdfast.threat import L1, L2, Linf
 from holdfast.types import Attack, Certifier, Corruption
 
-Check = Corruption | Stored | Attack | Certifier
-"""What a ledger row is about: a corruption (clean images and stored ones included), an attack or a certificate."""
+Check = Corruption | Stored | Attack | Transfer | Certifier
+"""What a ledger row is about: a corruption (clean images and stored ones too), an attack or a certificate."""
 
-CHECKS: dict[str, type[Corruption] | type[Attack] | type[Certifier] | type[Stored]] = {
+CHECKS: dict[str, type[Corruption] | type[Attack] | type[Certifier] | type[Stored] | type[Transfer]] = {
     **CORRUPTIONS,
     "stored": Stored,
     **ATTACKS,
+    "transfer": Transfer,
     **CERTIFIERS,
 }
 

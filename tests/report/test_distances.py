@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from holdfast.attacks import ATTACKS
+from holdfast.checks import CHECKS
 from holdfast.report import read_runs, write_report
 from holdfast.report.checks import AROUND, MINIMUM_NORM, Budget, Check
 from holdfast.report.distances import STEPS, distances_of
@@ -37,7 +38,7 @@ def test_the_table_of_minimum_norm_attacks_is_in_step_with_the_attacks() -> None
     searching = {name for name, kind in ATTACKS.items() if hasattr(sys.modules[kind.__module__], "within_eps")}
     assert searching == MINIMUM_NORM
     assert {
-        name for name, kind in ATTACKS.items() if str(getattr(kind, "__annotations__", {}).get("attack")) == "Attack"
+        name for name, kind in CHECKS.items() if str(getattr(kind, "__annotations__", {}).get("attack")) == "Attack"
     } == AROUND
 
 

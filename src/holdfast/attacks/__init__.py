@@ -24,6 +24,7 @@ from holdfast.attacks.spsa import NES, SPSA
 from holdfast.attacks.square import Square
 from holdfast.attacks.targeted import Targeted
 from holdfast.attacks.torchattacks import Torchattacks
+from holdfast.attacks.transfer import Transfer, Transferred
 from holdfast.types import Attack
 
 ATTACKS: dict[str, type[Attack]] = {
@@ -83,4 +84,6 @@ __all__ = [
     "Targeted",
     "TargetedAPGD",
     "Torchattacks",
+    "Transfer",
+    "Transferred",
 ]

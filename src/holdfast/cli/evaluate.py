@@ -203,7 +203,7 @@ def own(asked: Asked, path: Path) -> Ready:
     work.refuse_others(run, splits, weights=card.hash, block=block)
     weights = {"given": {"sha256": card.hash, "file": str(path)}}
     run.tell(name=run.path.name, data=splits.facts(), weights=weights, block=block)
-    subject = Subject(loaded.model, run.path.name, "given", card.hash)
+    subject = Subject(loaded.model, run.path.name, "given", card.hash, asked.trust)
     return Ready(run, [subject], splits, chosen, recipe.evaluate, recipe.seed)
 
 
@@ -249,7 +249,7 @@ def foreign(asked: Asked, model: str) -> Ready:
         model={"name": model, "parameters": sum(p.numel() for p in network.parameters())},
         weights={"given": {"sha256": digest, "file": str(asked.weights) if asked.weights else None}},
     )  # fmt: skip
-    return Ready(run, [Subject(network, label, "given", digest)], splits, chosen, how, seed)
+    return Ready(run, [Subject(network, label, "given", digest, asked.trust)], splits, chosen, how, seed)
 
 
 def _network(model: str, shape: tuple[int, int, int], classes: int) -> Any:

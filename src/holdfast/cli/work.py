@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.cli.screen import Bar, between_steps, percent, say
 from holdfast.cli.tensorboard import Board
 from holdfast.cli.verdicts import judge
-from holdfast.errors import LedgerError, ModelError, RecipeError
+from holdfast.errors import CheckpointError, LedgerError, ModelError, RecipeError
 
 if TYPE_CHECKING:
     from holdfast.checks import Check
@@ -52,7 +52,8 @@ def is_first() -> bool:
 
 
 def foresee(job: Job, splits: Splits) -> None:
-    """Refuse before training what would fail after it: stored images that are not there, networks without a bound."""
+    """Refuse before training what would fail after it: files that are not there, networks without a bound."""
+    from holdfast.attacks import Transfer
     from holdfast.certify import Margin, SmoothedMargin
     from holdfast.corruptions.stored import Stored
     from holdfast.lipschitz import margin_growth
@@ -61,6 +62,8 @@ def foresee(job: Job, splits: Splits) -> None:
     for check in job.recipe.checks:
         if isinstance(check, Stored):
             check.check()
+        if isinstance(check, Transfer):
+            _foresee_source(job, check.path(job.recipe.seed))
     need = [check for check in job.recipe.checks if isinstance(check, (Margin, SmoothedMargin)) and not check.constant]
     if not need or job.run.labels():
         return
@@ -68,6 +71,15 @@ def foresee(job: Job, splits: Splits) -> None:
         margin_growth(new_model(job.recipe, splits).eval(), splits.test.batch(slice(0, 1))[0], need[0].norm)
     except ModelError as error:
         raise RecipeError(f"{job.recipe.name}: checks: {type(need[0]).__name__}: {error}") from error
+
+
+def _foresee_source(job: Job, path: str) -> None:
+    from holdfast.runs import read_card
+
+    try:
+        read_card(path)
+    except CheckpointError as error:
+        raise RecipeError(f"{job.recipe.name}: checks: transfer: source {error}") from error
 
 
 def train(job: Job, splits: Splits, *, quiet: bool, tensorboard: bool = False) -> None:
@@ -107,7 +119,7 @@ def train(job: Job, splits: Splits, *, quiet: bool, tensorboard: bool = False) -
     if alarms:
         epoch, alarm = min(alarms.items())
         say(f"{recipe.name}: after epoch {epoch}, the first of {len(alarms)}: {alarm}", quiet=quiet)
-    if trained:
+    if trained or "weights" not in run.info():  # a network with nothing to train leaves no records
         seconds = {**run.info().get("seconds", {}), "train": spent + time.monotonic() - started}
         run.tell(seconds=seconds, weights=_weights(run), model=_model(run))
 
@@ -193,7 +205,9 @@ def subjects(job: Job, *, trust: bool) -> list[Subject]:
     there = {(label, loaded.card.hash[:12]) for label, loaded in found.items()}
     _forget_replaced(job.run, there)
     forget_others(job.run.path, there)
-    return [Subject(loaded.model, job.recipe.name, label, loaded.card.hash) for label, loaded in found.items()]
+    return [
+        Subject(loaded.model, job.recipe.name, label, loaded.card.hash, trust) for label, loaded in found.items()
+    ]
 
 
 def refuse_others(run: Run, splits: Splits, *, weights: str | None = None, **facts: Any) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from holdfast.attacks import Transferred
 from holdfast.checks import Check
 from holdfast.data import Split
 from holdfast.errors import RecipeError
@@ -19,6 +20,7 @@ from holdfast.evaluation.composed import run_composed
 from holdfast.evaluation.deadline import OutOfTimeError, until
 from holdfast.evaluation.points import write_points
 from holdfast.evaluation.setting import Block, Named, Setting
+from holdfast.evaluation.source import forget_others
 from holdfast.evaluation.subject import Subject, try_out
 from holdfast.lipschitz.bound import unchanging
 from holdfast.modes import evaluating
@@ -67,6 +69,8 @@ def evaluations(
     sizes = [len(split) * (len(one.check.components()) if isinstance(one.check, Composed) else 1) for one in named]
     for number, one in enumerate(named):
         run = run_composed if isinstance(one.check, Composed) else _run_plain
+        if isinstance(one.check, Transferred) and ledger is not None:
+            forget_others(ledger, gallery, one.key, one.label, subject.weights)
         for block in run(one, setting):
             yield replace(block, done=sum(sizes[:number]) + block.done, total=sum(sizes))
 

@@ -17,6 +17,7 @@ from holdfast.checks import Check, is_attack, is_certifier
 from holdfast.data import Split
 from holdfast.evaluation.batch import Row
 from holdfast.evaluation.gallery import keep_images
+from holdfast.evaluation.source import with_source
 from holdfast.evaluation.subject import Subject
 from holdfast.lipschitz.bound import Known
 from holdfast.recipe import EvaluateRecipe, describe
@@ -130,7 +131,8 @@ class Named:
         method, label, params = describe(check, Check)
         long = is_certifier(check) and check.smoothed  # type: ignore[union-attr]
         block = min(setting.how.block, LONG) if long else setting.how.block
-        words = (setting.subject.hash, method, params, str(setting.seed), str(block), setting.examples)
+        check, source = with_source(check, setting.subject, setting.split, setting.seed)
+        words = (setting.subject.hash, method, params, str(setting.seed), str(block), setting.examples, *source)
         digest = hashlib.blake2b("\0".join(words).encode(), digest_size=8).hexdigest()
         return cls(check, method, label, params, f"{setting.subject.weights}-{digest}", block)
 

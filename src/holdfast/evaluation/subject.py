@@ -22,12 +22,14 @@ class Subject:
         run: name of its run.
         weights: which of its weights.
         hash: of their content.
+        trust: whether networks that checks bring along may be made by factories that their files name.
     """
 
     model: Classifier
     run: str = "model"
     weights: str = "given"
     hash: str = ""
+    trust: bool = False
 
 
 def place(model: Classifier) -> Tensor:

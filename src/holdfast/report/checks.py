@@ -19,7 +19,7 @@ SIGMA, GREY = "sigma", "grey"
 MINIMUM_NORM = frozenset({"fab", "deepfool", "ddn", "fmn", "cw", "cw_linf", "hopskipjump", "boundary"})
 """Attacks whose point is the nearest success they found, and not just one within eps."""
 
-AROUND = frozenset({"aimed", "targeted", "eight_bit", "eot"})
+AROUND = frozenset({"aimed", "targeted", "eight_bit", "eot", "transfer"})
 """Methods that run another attack, which stands in their field `attack`."""
 
 

@@ -1,0 +1,74 @@
+"""Attacks made on one classifier and tried on another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from holdfast.attacks.to_the_end import to_the_end
+from holdfast.queries import behind
+from holdfast.rng import Streams
+from holdfast.types import Attack, Classifier, Threat
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transferred:
+    """Another attack, on another classifier; what it finds there is tried on this one.
+
+    No gradient of the classifier in question is used, so that none can be masked. The attack goes to the end, since a
+    point that just crosses a boundary of one classifier rarely crosses that of another.
+
+    Args:
+        attack: the attack.
+        source: the classifier that it attacks, in the mode it is used in.
+
+    Reference:
+        Papernot, McDaniel, Goodfellow, Transferability in Machine Learning, arXiv:1605.07277.
+    """
+
+    attack: Attack
+    source: Classifier
+
+    @property
+    def threat(self) -> Threat:
+        """Where the attack may search."""
+        return self.attack.threat
+
+    def __call__(
+        self, model: Classifier, x: Tensor, y: Tensor, *, target: Tensor | None = None, rng: Streams | None = None
+    ) -> Tensor:
+        """What the attack finds for each example; the queries that are counted are those to the source."""
+        stand_in = behind(model, lambda _: self.source)
+        return to_the_end(self.attack)(stand_in, x, y, target=target, rng=rng)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transfer:
+    """A transferred attack as recipes say it: the source is a run that somebody has to load.
+
+    Args:
+        attack: the attack.
+        source: directory of a run on the same images (its best weights, else its last), or one weights file; `{seed}`
+            in it stands for the seed.
+    """
+
+    attack: Attack
+    source: str
+
+    def __post_init__(self) -> None:
+        if not self.source.strip():
+            raise ValueError("source: expected the directory of a run or a weights file, got nothing")
+
+    @property
+    def threat(self) -> Threat:
+        """Where the attack may search."""
+        return self.attack.threat
+
+    def path(self, seed: int) -> str:
+        """Where the source is."""
+        return self.source.replace("{seed}", str(seed))
+
+    def on(self, source: Classifier) -> Transferred:
+        """The attack on the classifier that was found there."""
+        return Transferred(attack=self.attack, source=source)

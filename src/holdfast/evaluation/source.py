@@ -1,0 +1,53 @@
+"""The networks that transferred attacks start from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from holdfast.attacks import Transfer
+from holdfast.checks import Check
+from holdfast.data import Split
+from holdfast.errors import CheckpointError, ModelError, RecipeError
+from holdfast.evaluation.subject import Subject, place, try_out
+from holdfast.results import Ledger
+from holdfast.runs import load_model
+
+
+def with_source(check: Check, subject: Subject, split: Split, seed: int) -> tuple[Check, tuple[str, ...]]:
+    """The check ready to run, and the hash of the weights it brings along; a check without any stays as it is.
+
+    Raises:
+        RecipeError: if the weights are not there, or the network does not fit the images.
+    """
+    if not isinstance(check, Transfer):
+        return check, ()
+    path = check.path(seed)
+    try:
+        loaded = load_model(path, trust=subject.trust)
+        try_out(loaded.model, split)
+    except (CheckpointError, ModelError) as error:
+        raise RecipeError(f"checks: transfer: source {path}: {error}") from error
+    source: Any = loaded.model.eval().requires_grad_(False).to(place(subject.model))
+    return check.on(source), (loaded.card.hash,)
+
+
+def forget_others(ledger: Ledger, gallery: Path | None, key: str, label: str, weights: str) -> None:
+    """Delete results of a check whose source has been trained anew since: the label is the same, the key is not.
+
+    Args:
+        ledger: where they are.
+        gallery: where their images are.
+        key: of the check as it is now.
+        label: of the check.
+        weights: of the network in question.
+    """
+    for part in ledger.parts():
+        other = part.stem.rpartition("-")[0]
+        if other == key or pl.read_parquet(part, columns=["check", "weights"], n_rows=1).rows() != [(label, weights)]:
+            continue
+        part.unlink()
+        if gallery is not None:
+            (gallery / f"{other}.npz").unlink(missing_ok=True)

@@ -1,0 +1,73 @@
+"""Transferred attacks in recipes: the source is another run, loaded when its turn comes."""
+
+import polars as pl
+import pytest
+
+from holdfast.attacks import PGD
+from holdfast.data import Digits
+from holdfast.recipe import DataRecipe
+from holdfast.results import Ledger
+from holdfast.rng import Streams
+from holdfast.runs import load_model, prepare
+from holdfast.threat import Linf
+from tests.end_to_end.command import good, refused
+
+TEXT = """
+name: pair
+data: {source: digits, subset: 300, test_subset: 40}
+model: {mlp: {hidden: [16]}}
+seeds: [3]
+train: {epochs: 2}
+checks: [clean, {transfer: {attack: {pgd: {threat: {linf: 0.2}, steps: 4}}, source: "runs/source/seed-{seed}"}}]
+evaluate: {block: 40}
+"""
+SOURCE = TEXT.replace("name: pair", "name: source").replace("16", "8").partition("checks")[0] + "checks: [clean]\n"
+LABEL = "transfer pgd linf eps=0.2 steps=4 source=runs/source/seed-{seed}"
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    path = tmp_path_factory.mktemp("transfer")
+    (path / "pair.yaml").write_text(TEXT)
+    (path / "source.yaml").write_text(SOURCE)
+    return path
+
+
+def test_a_missing_source_is_refused_before_anything_is_trained(directory):
+    line = refused("run", "pair.yaml", "--out", "none", cwd=directory)
+    assert "pair/seed-3: checks: transfer: source runs/source/seed-3: expected" in line
+    assert not (directory / "none/pair/seed-3/last.safetensors").exists()
+
+
+def test_the_row_says_what_the_model_answers_where_the_attack_on_the_source_ends(directory):
+    good("run", "source.yaml", cwd=directory)
+    good("run", "pair.yaml", cwd=directory)
+    rows = Ledger(directory / "runs/pair/seed-3/ledger").read().filter(pl.col("check") == LABEL).sort("example")
+    test = prepare(DataRecipe(source=Digits(), subset=300, test_subset=40), 3).test
+    test = test.select(test.index.argsort())
+    x, y = test.batch(slice(None))
+    source = load_model(directory / "runs/source/seed-3").model.eval()
+    model = load_model(directory / "runs/pair/seed-3").model.eval()
+    attack = PGD(threat=Linf(0.2), steps=4, until_lost=False)
+    z = attack(source, x, y, rng=Streams(3, "check", test.index))
+    assert rows["prediction"].to_list() == model(z).argmax(1).tolist()
+    assert rows["distance"].max() == pytest.approx(0.2)
+
+
+def test_another_source_under_the_same_name_is_another_check(directory):
+    ledger = Ledger(directory / "runs/pair/seed-3/ledger")
+    before = set(ledger.parts())
+    good("run", "pair.yaml", cwd=directory)
+    assert set(ledger.parts()) == before
+    good("run", "source.yaml", "--fresh", "--set", "train.epochs=1", cwd=directory)
+    good("run", "pair.yaml", cwd=directory)
+    assert len(set(ledger.parts()) - before) == 1
+    assert len(ledger.parts()) == len(before)
+    rows = ledger.read().filter(pl.col("check") == LABEL)
+    assert len(rows) == 40
+
+
+def test_a_source_for_other_images_is_refused_in_one_line(directory):
+    other = "checks=[{transfer: {attack: {fgsm: {threat: {linf: 0.1}}}, source: broken.safetensors}}]"
+    (directory / "broken.safetensors").write_bytes(b"no")
+    assert "source" in refused("run", "pair.yaml", "--set", other, cwd=directory)
