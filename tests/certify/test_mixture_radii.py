@@ -9,13 +9,17 @@ from hypothesis import strategies as st
 
 from holdfast.certify.mixture_radii import (
     Constants,
+    affine_constants,
     gradient_ratio_radius,
     lipschitz_radius,
     local_bias_radius,
     margin_mixture_radius,
     smoothed_radius,
+    unchanged_radius,
 )
-from holdfast.ensembles import GradientRatio, LocalBias
+from holdfast.ensembles import GradientRatio, LocalBias, NearestNeighbours
+from holdfast.errors import ModelError
+from holdfast.models import normalised
 from tests.zoo import generator
 
 
@@ -32,6 +36,21 @@ def constants(weight):
     """Of linear logits, for an adversary in linf."""
     steep = weight.abs().sum(1)
     return Constants(steep, torch.zeros_like(steep), steep)
+
+
+class Squared(torch.nn.Module):
+    def forward(self, x):
+        return x * x
+
+
+class Divided(torch.nn.Module):
+    def forward(self, x):
+        return 1 / x
+
+
+class Absolute(torch.nn.Module):
+    def forward(self, x):
+        return x.abs()
 
 
 def test_theorem_1_of_a_linear_classifier():
@@ -178,3 +197,67 @@ def test_shares_are_shares(share):
             make()
     with pytest.raises(ValueError, match="strength must be finite"):
         local_bias_radius(X, X, X, constants(WG), math.inf)
+
+
+def test_constants_of_affine_networks_are_those_of_their_weights():
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(2, 2)).double()
+    model[1].weight.data, model[1].bias.data = WG, BG
+    for norm, order in (("linf", 1), ("l2", 2), ("l1", math.inf)):
+        found = affine_constants(model, X, norm)
+        expected = torch.linalg.vector_norm(WG, order, dim=1)
+        torch.testing.assert_close(found.slope, expected)
+        torch.testing.assert_close(found.least, expected)
+        assert not found.bend.any()
+    found = affine_constants(model, X, "linf")
+    assert local_bias_radius(model(X), tensor([[1, -1]]), found.slope[None], found, 0.5).item() == pytest.approx(
+        0.65833333, abs=1e-8
+    )
+
+
+def test_normalisation_pooling_and_convolutions_are_affine_and_keep_their_constants():
+    convolution = torch.nn.Conv2d(2, 3, 3, padding=1)
+    layers = [convolution, torch.nn.BatchNorm2d(3), torch.nn.AvgPool2d(2), torch.nn.Flatten(), torch.nn.Linear(12, 4)]
+    model = normalised(torch.nn.Sequential(*layers), (0.1, 0.2), (0.5, 0.25)).double().eval()
+    x = torch.rand(2, 2, 4, 4, dtype=torch.float64, generator=generator(0))
+    jacobian = torch.autograd.functional.jacobian(lambda z: model(z[None])[0], x[0])
+    torch.testing.assert_close(affine_constants(model, x, "linf").slope, jacobian.flatten(1).abs().sum(1))
+
+
+@pytest.mark.parametrize(
+    ("layer", "named"),
+    [
+        (torch.nn.ReLU(), "ReLU at 0"),
+        (torch.nn.MaxPool1d(1), "MaxPool1d at 0"),
+        (torch.nn.BatchNorm1d(2, track_running_stats=False), "BatchNorm1d at 0"),
+        (Squared(), "mul is not"),
+        (Divided(), "truediv is not"),
+        (Absolute(), "abs is not"),
+    ],
+)
+def test_what_is_not_affine_is_named(layer, named):
+    with pytest.raises(ModelError, match=rf"theorems 1 and 2: expected logits that are affine in the image; .*{named}"):
+        affine_constants(torch.nn.Sequential(layer, torch.nn.Linear(2, 2)), X, "linf")
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 10_000), st.integers(1, 4), st.sampled_from(["linf", "l2", "l1"]))
+def test_neighbours_stay_within_the_radius(seed, k, norm):
+    draw = generator(seed)
+    x = torch.rand(12, 2, 2, dtype=torch.float64, generator=draw) * tensor([1.0, 0.3])[:, None]
+    oracle = NearestNeighbours(x, torch.arange(12), 12, k=k)
+    point = torch.rand(1, 2, 2, dtype=torch.float64, generator=draw)
+    radius = unchanged_radius(oracle, point, norm).item()
+    steps = torch.randn(200, 2, 2, dtype=torch.float64, generator=draw)
+    order = {"linf": math.inf, "l2": 2, "l1": 1}[norm]
+    steps = 0.999 * radius * steps / torch.linalg.vector_norm(steps.flatten(1), order, dim=1)[:, None, None]
+    assert bool((oracle(point + steps) == oracle(point)).all())
+
+
+def test_on_a_line_of_two_images_the_radius_is_the_distance_to_the_middle():
+    oracle = NearestNeighbours(tensor([[0.0], [1.0]]), torch.tensor([0, 1]), 2, k=1)
+    assert unchanged_radius(oracle, tensor([[0.2], [0.7]]), "l2").tolist() == pytest.approx([0.3, 0.2])
+    both = NearestNeighbours(tensor([[0.0], [1.0]]), torch.tensor([0, 1]), 2, k=2)
+    assert unchanged_radius(both, tensor([[0.2]]), "l2").item() == math.inf
+    weighted = NearestNeighbours(tensor([[0.0], [1.0]]), torch.tensor([0, 1]), 2, k=1, weights="distance")
+    with pytest.raises(ModelError, match="count alike; got weights distance"):
+        unchanged_radius(weighted, tensor([[0.2]]), "l2")

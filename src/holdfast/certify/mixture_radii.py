@@ -12,14 +12,19 @@ Reference:
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from holdfast.ensembles.mixing import mix_logits, robust_share
+from holdfast.ensembles.mixing import GradientRatio, mix_logits, robust_share
+from holdfast.ensembles.neighbours import NearestNeighbours
+from holdfast.errors import ModelError
+from holdfast.lipschitz.affine import check_affine
 
 HALVINGS = 100
 """Of the interval in which a radius is looked for."""
@@ -40,6 +45,50 @@ class Constants:
     slope: Tensor
     bend: Tensor
     least: Tensor
+
+
+def affine_constants(model: nn.Module, x: Tensor, norm: Literal["l1", "l2", "linf"]) -> Constants:
+    """Exact constants of a network whose logits are affine: their gradients are the same everywhere.
+
+    Args:
+        model: the network, in the mode it is judged in.
+        x: images, of which one is looked at.
+        norm: of distances.
+
+    Raises:
+        ModelError: if the network is not affine. Of others nothing is known that theorems 1 and 2 could use: gradients
+            of ReLU networks jump, and a Lipschitz constant alone does not bound how fast a gradient turns.
+    """
+    check_affine(model, "theorems 1 and 2")
+    slope = GradientRatio(norm=norm).measured(copy.deepcopy(model).double(), x[:1].double())[1][0]
+    return Constants(slope, torch.zeros_like(slope), slope)
+
+
+def unchanged_radius(oracle: NearestNeighbours, x: Tensor, norm: Literal["l1", "l2", "linf"]) -> Tensor:
+    r"""How far the answer of a nearest-neighbour oracle cannot change, (N,); theorem 1 holds within it.
+
+    .. math:: \frac{d_{k+1} - d_k}{2}\, \min_c \mathrm{std}_c
+
+    in :math:`\ell_2`: a step of length :math:`r` moves a standardised image by at most
+    :math:`r / \min_c \mathrm{std}_c` and each distance by no more, so that the same :math:`k` images stay the nearest.
+    In :math:`\ell_\infty` it is less by :math:`\sqrt d`; in :math:`\ell_1` it is the same. Where all images are
+    neighbours it is infinite.
+
+    Args:
+        oracle: with equal weights, which alone make the answer constant.
+        x: images, (N, ...).
+        norm: of distances.
+
+    Raises:
+        ModelError: for other weights.
+    """
+    if oracle.weights != "uniform":
+        raise ModelError(f"theorem 1: expected an oracle whose neighbours count alike; got weights {oracle.weights}")
+    if oracle.k == len(oracle.images):
+        return x.new_full((len(x),), math.inf, dtype=torch.float64)
+    apart = oracle.distances(x, oracle.k + 1)
+    least = float(oracle.std.min()) / (math.sqrt(x[0].numel()) if norm == "linf" else 1.0)
+    return (apart[:, -1] - apart[:, -2]) / 2 * least
 
 
 def local_bias_radius(g: Tensor, h: Tensor, steep: Tensor, constants: Constants, strength: float) -> Tensor:

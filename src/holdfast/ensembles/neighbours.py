@@ -86,6 +86,13 @@ class NearestNeighbours(nn.Module):
         z = self._standardised(x)
         return self._by_faiss(z) if self.search == "faiss" else nearest(z, self.images, self.k)
 
+    @torch.no_grad()
+    def distances(self, x: Tensor, count: int) -> Tensor:
+        """To the nearest training images of each image, in standardised units, nearest first, (N, count), double."""
+        z = self._standardised(x).double()
+        apart = z[:, None] - self.images.double()[nearest(z, self.images, count)]
+        return torch.linalg.vector_norm(apart, dim=2).sort(1).values
+
     def _standardised(self, x: Tensor) -> Tensor:
         return ((x - self.mean) / self.std).flatten(1)
 
