@@ -1,4 +1,4 @@
-"""Logits for which METHODS.md has loss values, and a network that is given its logits as input."""
+"""Logits whose losses are known, and a network that is given its logits as input."""
 
 import torch
 

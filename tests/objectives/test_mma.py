@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from holdfast.errors import DataError
 from holdfast.losses import cross_entropy, margin
 from holdfast.objectives import MMA
-from holdfast.objectives.mma import bisect, soft_margin
+from holdfast.objectives.mma import Boundary, bisect, soft_margin
 from holdfast.rng import Streams
 from holdfast.threat import L0, L1, L2, Linf
 from tests.zoo import THREAT_KINDS, half_space, half_space_distance, half_space_points, images, labels, smooth
@@ -102,9 +102,9 @@ def test_without_a_clean_weight_there_is_no_clean_pass():
     model, calls = half_space(), []
     x, y = half_space_points(model, 4)
     model.register_forward_hook(lambda *_: calls.append(1))
-    objective = MMA(threat=Linf(0.1), steps=2, searches=3, clean_weight=0.0)
+    objective = MMA(threat=Linf(0.1), steps=2, searches=5, clean_weight=0.0)
     terms = objective(model, x, y)
-    assert len(calls) == objective.passes.forward == 1 + 2 + 3 + 1
+    assert len(calls) == objective.passes.forward == 1 + 2 + 5 + 1
     torch.testing.assert_close(terms.total, terms.parts["margin"])
 
 
@@ -147,6 +147,63 @@ def test_an_example_that_is_wrong_loses_its_budget():
     assert torch.equal(found.points[0], x[0])
 
 
+def test_without_a_boundary_an_example_is_left_alone_after_the_fewest_searches():
+    def flat(z):
+        return torch.stack((torch.ones(len(z)), torch.zeros(len(z))), dim=1).double() + 0 * z.flatten(1)[:, :1]
+
+    x = images(3)
+    terms = MMA(threat=Linf(0.1), searches=5)(flat, x, torch.zeros(3, dtype=torch.int64))
+    assert float(terms.parts["margin"]) == 0
+
+
+def test_the_numbers_of_an_example_do_not_depend_on_who_else_is_right():
+    model = smooth()
+    x = images(6, low=0.3, high=0.7)
+    with torch.no_grad():
+        y = model(x).argmax(1)
+    wrong = torch.where(torch.arange(6) < 2, (y + 1) % 5, y)
+    work = [MMA(threat=Linf(0.3), steps=1).started(model, 5, torch.arange(6)) for _ in range(2)]
+    for one in work:
+        one.budgets = torch.full((6,), 0.2, dtype=torch.float64)
+    all_right, some = (
+        one.search(model, x, labels, rng=Streams(0, "", 6)) for one, labels in zip(work, (y, wrong), strict=True)
+    )
+    assert bool(some.right[2:].all())
+    torch.testing.assert_close(all_right.points[2:], some.points[2:], rtol=0, atol=1e-12)
+    assert torch.equal(some.points[:2], x[:2])
+
+
+def test_statistics_of_the_batch_are_those_of_all_examples():
+    """One example that is right has no variance of its own."""
+    torch.manual_seed(0)
+    layers = [torch.nn.Flatten(), torch.nn.Linear(16, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 5)]
+    model = torch.nn.Sequential(*layers).double().train()
+    model[3].weight.data *= 50
+    x = images(4)
+    with torch.no_grad():
+        y = model(x).argmax(1)
+    wrong = torch.where(torch.arange(4) < 1, y, (y + 1) % 5)
+    seen = []
+    model[2].register_forward_pre_hook(lambda _, given: seen.append(len(given[0])))
+    terms = MMA(threat=Linf(0.1), batch_stats="mixed")(model, x, wrong)
+    assert set(seen) == {4}
+    assert math.isfinite(float(terms.total.detach()))
+    assert float(terms.parts["right"]) == 1 / 4
+
+
+def test_the_clean_pass_has_the_statistics_of_clean_images():
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.BatchNorm1d(16), torch.nn.Linear(16, 5)).double().train()
+    x, y = images(8), labels(8, 5)
+    work = MMA(threat=Linf(0.3), batch_stats="split").started(model, 5, torch.arange(8))
+    found = work.search(model, x, y, rng=Streams(0, "", 8))
+    moved = Boundary(x + 3.0, found.budget, found.right)  # far from the clean images, so that a mixture would show
+    before = model[1].running_mean.clone()
+    work.loss(model, x, y, moved)
+    expected = 0.9 * before + 0.1 * x.flatten(1).mean(0)
+    torch.testing.assert_close(model[1].running_mean, expected)
+
+
 def test_an_example_that_is_none_of_the_training_examples_is_refused():
     model = half_space()
     x, y = half_space_points(model, 2)
@@ -171,7 +228,7 @@ def test_every_norm_has_finite_gradients(threat):
     [
         ({"least": 0.2}, "least must not exceed the threat's eps of 0.1, got 0.2"),
         ({"least": 0.0}, "least must be positive, got 0.0"),
-        ({"searches": 0}, "searches must be positive, got 0"),
+        ({"searches": 4}, "searches must be at least 5, to tell what is beyond eps; got 4"),
         ({"clean_weight": 1.0}, r"clean_weight must lie in \[0, 1\), got 1.0"),
         ({"threat": L0(3)}, "mma has no l0"),
     ],

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.optimize import brentq
+from torch import nn
 
 from holdfast.losses import cross_entropy, margin
 from holdfast.objectives import SOAR
@@ -313,3 +314,20 @@ def test_soft_labels_need_the_cross_entropy():
 def test_impossible_settings_are_refused_at_once(change, message):
     with pytest.raises(ValueError, match=message):
         SOAR(**({"threat": Linf(0.1)} | change))
+
+
+def test_both_gradients_of_the_difference_have_the_same_dropout():
+    torch.manual_seed(0)
+    layers = [nn.Flatten(), nn.Linear(16, 16), nn.Softplus(), nn.Dropout(0.4), nn.Linear(16, 5)]
+    model = nn.Sequential(*layers).double().train()
+    x, y = images(6), labels(6, 5)
+    found = {}
+    for step in (1e-5, None):
+        torch.manual_seed(7)
+        objective = SOAR(threat=Linf(0.1), start="zero", step=step, clip=None)
+        found[step] = objective(model, x, y, rng=Streams(0, "", 6)).parts["regulariser"]
+        after = torch.rand(1)
+    torch.testing.assert_close(found[1e-5], found[None], rtol=1e-4, atol=0)
+    torch.manual_seed(7)
+    model(x)
+    assert torch.equal(torch.rand(1), after)  # the global generator has moved by one pass

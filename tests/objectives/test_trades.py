@@ -20,7 +20,7 @@ def at(natural, moved, beta=6.0):
 
 
 def test_has_the_reference_value_and_the_reversed_divergence_has_another():
-    terms = at(NATURAL, MOVED)  # METHODS.md chapter 6
+    terms = at(NATURAL, MOVED)
     assert float(terms.total) == pytest.approx(2.9225901013, abs=1e-9)
     assert float(terms.parts["clean"]) == pytest.approx(0.9076059644, abs=1e-9)
     assert float(terms.parts["divergence"]) == pytest.approx((0.2394013611 + 0.4322600178) / 2, abs=1e-9)
@@ -61,6 +61,20 @@ def test_the_search_raises_the_divergence_and_stays_in_the_threat(threat):
     assert bool((found > 10 * before).all())
     assert bool((threat.distance(z, x) <= threat.eps * (1 + 1e-9)).all())
     assert bool(((z >= 0) & (z <= 1)).all())
+
+
+def test_the_search_is_gradient_ascent_on_the_divergence():
+    model, x, y = smooth(), images(6), labels(6, 5)
+    rng = Streams(3, "t", 6)
+    found = TRADES(threat=BALL, steps=3, step_size=0.02).search(FROZEN, model, x, y, rng)
+    log_p = model(x).log_softmax(1).detach()
+    z = (x + 1e-3 * rng.split("start").normal(x)).clamp(0, 1)
+    for _ in range(3):
+        z = z.detach().requires_grad_()
+        apart = (log_p.exp() * (log_p - model(z).log_softmax(1))).sum()
+        (grad,) = torch.autograd.grad(apart, z)
+        z = (x + (z + 0.02 * grad.sign() - x).clamp(-0.1, 0.1)).clamp(0, 1)
+    torch.testing.assert_close(found, z.detach())
 
 
 def test_steps_together_are_two_and_a_half_radii_unless_said():

@@ -129,6 +129,15 @@ def test_a_device_or_precision_that_there_is_not_is_the_recipes_fault(tmp_path, 
         train(recipe(f"train.fabric={fabric}"), tmp_path)
 
 
+@pytest.mark.parametrize(
+    "objective",
+    ["standard", "{adversarial: {attack: {pgd: {threat: {linf: 0.1}, steps: 2}}}}", "{soar: {threat: {linf: 0.1}}}"],
+)
+def test_mixed_precision_trains_whatever_gradients_the_objective_takes(tmp_path, objective):
+    train(recipe("train.fabric.precision=bf16-mixed", f"train.objective={objective}"), tmp_path)
+    assert {tensor.dtype for tensor in load_model(tmp_path).model.state_dict().values()} == {torch.float32}
+
+
 @pytest.mark.parametrize(("precision", "kind"), [("64-true", torch.float64), ("bf16-true", torch.bfloat16)])
 def test_weights_come_back_in_the_precision_they_were_trained_in(tmp_path, precision, kind):
     train(recipe(f"train.fabric.precision={precision}"), tmp_path)

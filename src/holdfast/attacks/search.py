@@ -27,7 +27,7 @@ def in_the_box(x: Tensor) -> Tensor:
 def with_a_length(method: str, threat: Threat) -> None:
     """Refuse a threat that only counts: a method whose steps have a length cannot say how many values one changes."""
     if isinstance(threat, L0):
-        raise ValueError(f"{method} has no l0 attack, since its steps have a length; fgsm and fmn have one")
+        raise ValueError(f"{method} has no l0 attack, since its steps have a length; the attacks fgsm and fmn do")
 
 
 @dataclass(frozen=True)

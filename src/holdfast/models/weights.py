@@ -119,7 +119,8 @@ def _check_safetensors(path: Path) -> None:
     with path.open("rb") as file:
         start = file.read(9)
     if start[8:9] != b"{" and (start[:2] == b"PK" or start[:1] == b"\x80"):
-        raise CheckpointError(f"{path}: expected safetensors, got a pickle or PyTorch file; give it the suffix .pt")
+        remedy = "" if path.suffix in (".pt", ".pth") else "; give it the suffix .pt"
+        raise CheckpointError(f"{path}: expected safetensors, got a pickle or PyTorch file{remedy}")
 
 
 def _read_safetensors(path: Path) -> dict[str, Tensor]:

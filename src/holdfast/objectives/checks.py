@@ -6,10 +6,10 @@ import math
 
 
 def positive(**values: float) -> None:
-    """Refuse what is not positive."""
+    """Refuse what is not positive, or not finite."""
     for name, value in values.items():
-        if not value > 0:
-            raise ValueError(f"{name} must be positive, got {value}")
+        if not 0 < value < math.inf:
+            raise ValueError(f"{name} must be positive{' and finite' if value > 0 else ''}, got {value}")
 
 
 def not_negative(**values: float) -> None:

@@ -33,6 +33,10 @@ FARTHER = 1.05
 """How much farther than :math:`d_{max}` the bisection looks, as in the paper's code."""
 
 
+FEWEST = 5
+"""Searches after which a scale that was never too large is beyond :math:`d_{max}`: 1.05 (1 - 2^-5) > 1."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class MMA:
     r"""Cross entropy at the boundary for examples that are right, at the image for those that are wrong.
@@ -59,7 +63,7 @@ class MMA:
     Reference:
         Ding et al., MMA Training: Direct Input Space Margin Maximization through Adversarial Training, ICLR 2020,
         arXiv:1812.02637, algorithms 1 and 2, with the settings of its code. Differs: points are clipped to [0, 1]
-        after the bisection, and the search asks the network in one mode throughout (theirs is in eval mode for the
+        within the bisection, and the search asks the network in one mode throughout (theirs is in eval mode for the
         ascent and in train mode for the rest).
     """
 
@@ -74,7 +78,9 @@ class MMA:
         with_a_length("mma", self.threat)
         ball("mma", self.threat)
         check_steps(self.steps, None)
-        positive(searches=self.searches, least=self.least)
+        positive(least=self.least)
+        if self.searches < FEWEST:
+            raise ValueError(f"searches must be at least {FEWEST}, to tell what is beyond eps; got {self.searches}")
         if self.least > self.threat.eps:
             raise ValueError(f"least must not exceed the threat's eps of {self.threat.eps:g}, got {self.least:g}")
         if not 0 <= self.clean_weight < 1:
@@ -148,10 +154,13 @@ class Budgets(nn.Module):
         with self.statistics.attacking(model, clean=True), torch.no_grad():
             right = soft_margin(model(x), y) < 0
         points, budget = x.clone(), torch.zeros_like(radius)
+        # Statistics of the batch are those of the whole batch, the wrong ones included.
+        asked = torch.ones_like(right) if self.objective.batch_stats == "mixed" else right
         if bool(right.any()):
             with self.statistics.attacking(model):
-                ascended = self._climb(model, x[right], y[right], radius[right], rng[right])
-                budget[right], points[right] = self._boundary(model, x[right], y[right], radius[right], ascended)
+                ascended = self._climb(model, x[asked], y[asked], radius[asked], rng[asked])
+                budget[asked], points[asked] = self._boundary(model, x[asked], y[asked], radius[asked], ascended)
+        budget, points = torch.where(right, budget, 0.0), torch.where(per_example(right, x), points, x)
         self._remember(places, budget)
         return Boundary(points, budget, right)
 

@@ -7,6 +7,8 @@ this holds only where no layer mixes examples, which BatchNorm in train mode doe
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -45,6 +47,26 @@ def slope(loss: Loss, model: Classifier, points: Tensor, y: Tensor) -> Slope:
         logits = model(points)
         values = loss(logits, y)
         return Slope(points, logits, values, gradient_of(values.sum(), points))
+
+
+def same_randomness(device: torch.device) -> Callable[[], AbstractContextManager[None]]:
+    """A context in which layers such as dropout draw once more what they draw from now on.
+
+    Two gradients whose difference is wanted must be those of the same network.
+    """
+    cuda = device.type == "cuda"
+    state = torch.cuda.get_rng_state(device) if cuda else torch.get_rng_state()
+
+    @contextmanager
+    def again() -> Iterator[None]:
+        with torch.random.fork_rng(devices=[device] if cuda else []):
+            if cuda:
+                torch.cuda.set_rng_state(state, device)
+            else:
+                torch.set_rng_state(state)
+            yield
+
+    return again
 
 
 def gradient_of(total: Tensor, points: Tensor) -> Tensor:

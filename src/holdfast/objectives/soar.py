@@ -12,7 +12,7 @@ from torch import Tensor
 from holdfast.errors import unknown
 from holdfast.losses import cross_entropy
 from holdfast.objectives.passes import Passes
-from holdfast.objectives.penalty import Slope, hessian_product, inner, slope
+from holdfast.objectives.penalty import Slope, hessian_product, inner, same_randomness, slope
 from holdfast.objectives.start import COSTS, Start, check_start, starting_point
 from holdfast.rng import Streams, streams
 from holdfast.threat.l2 import norm
@@ -43,8 +43,9 @@ class SOAR:
     :math:`\sqrt{\pi / 2}` times the mean, whose expectation is never below the spectral norm for any number of draws.
     `mean` is the printed one. With one draw the first and the last are the same number.
 
-    A network with BatchNorm in train mode has no gradients of single examples; the thesis reports that SOAR fails
-    there. It also starts from a network trained without SOAR, and stops early.
+    Layers such as dropout draw the same for both gradients of the difference. A network with BatchNorm in train mode
+    has no gradients of single examples; the thesis reports that SOAR fails there. It also starts from a network
+    trained without SOAR, and stops early.
 
     Args:
         threat: the ball of the adversary.
@@ -96,8 +97,12 @@ class SOAR:
         """Terms of a batch."""
         rng = streams(rng, x)
         point, eps = starting_point(self.start, self.threat, self.loss, model, x, y, rng.split("start"))
+        again = same_randomness(x.device)
         around = slope(self.loss, model, point, y)
-        lengths = [self._length(model, around, y, rng.split(f"draw {number}")) for number in range(self.draws)]
+        lengths = []
+        for number in range(self.draws):
+            with again():
+                lengths.append(self._length(model, around, y, rng.split(f"draw {number}")))
         bound = factor(self.threat, eps, x) * estimate(torch.stack(lengths), self.estimator)
         held = bound if self.clip is None else bound.clamp(max=self.clip)
         loss, regulariser = cross_entropy(around.logits, y).mean(), held.mean()

@@ -12,18 +12,26 @@ from holdfast.errors import CheckpointError, TrainingError
 from holdfast.models import write_weights
 from holdfast.recipe import Recipe
 from holdfast.results import write_atomically
-from holdfast.runs import Run, Splits, content_hash, weights_metadata
+from holdfast.runs import Bases, Run, Splits, content_hash, weights_metadata
 
 KEYS = {"model", "optimizer", "mean", "objective", "judge", "step", "finished", "sums", "seconds"}
 """What a state holds."""
 
 
-def save_weights(run: Run, label: str, recipe: Recipe, splits: Splits, state: dict[str, Tensor], epoch: int) -> str:
-    """Write `best` or `last` weights with recipe and hashes; returns the content's hash."""
+def save_weights(
+    run: Run,
+    label: str,
+    recipe: Recipe,
+    splits: Splits,
+    state: dict[str, Tensor],
+    epoch: int,
+    bases: Bases | None = None,
+) -> str:
+    """Write `best` or `last` weights with recipe, hashes and the bases of a composite; returns the content's hash."""
     bad = [name for name, tensor in state.items() if tensor.is_floating_point() and not tensor.isfinite().all()]
     if bad:
         raise TrainingError(f"epoch {epoch}: weights are not finite ({bad[0]}); earlier weights are kept in {run.path}")
-    write_weights(run.weights(label), state, weights_metadata(recipe, splits, state, epoch))
+    write_weights(run.weights(label), state, weights_metadata(recipe, splits, state, epoch, bases))
     return content_hash(state)
 
 

@@ -14,8 +14,8 @@ from holdfast.objectives.passes import Passes
 from holdfast.objectives.standard import Standard
 from holdfast.optim import Optimizer
 
-TRIES = 3
-"""Standard steps that are timed, after one that is not."""
+TRIES, MOST, ENOUGH = 3, 30, 0.5
+"""Standard steps that are timed, after one that is not: at least and at most, and seconds of them that are enough."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,10 @@ def standard_step(model: nn.Module, make: Optimizer, x: Tensor, y: Tensor) -> fl
     """
     weights = [weight for weight in model.parameters() if weight.requires_grad]
     copies, buffers = [weight.detach().clone().requires_grad_() for weight in weights], buffers_of([model])
-    optimizer, objective, taken = make(copies), Standard(), []
+    optimizer, objective = make(copies), Standard()
+    taken: list[float] = []
     with instead([model], buffers, [buffer.clone() for buffer in buffers]):
-        for _ in range(TRIES + 1):
+        while len(taken) <= TRIES or (len(taken) <= MOST and sum(taken[1:]) < ENOUGH):
             started = now(x.device)
             grads = torch.autograd.grad(objective(model, x, y).total, weights, allow_unused=True)
             for copied, grad in zip(copies, grads, strict=True):

@@ -21,13 +21,13 @@ from holdfast.errors import CheckpointError, RecipeError, TrainingError
 from holdfast.optim.schedules import multiplier
 from holdfast.recipe import Recipe
 from holdfast.rng import Streams, derive, permutation
-from holdfast.runs import Run, Splits, new_model, start_from
+from holdfast.runs import Run, Splits, find_bases, new_model, start_from
 from holdfast.training.checkpoint import load_state, save_state, save_weights
 from holdfast.training.cost import Cost, now, standard_step
 from holdfast.training.records import Epoch, Step, append, cut
 from holdfast.training.running_mean import RunningMean
 from holdfast.training.selection import Judge
-from holdfast.types import Alarmed, Stateful, Terms
+from holdfast.types import Alarmed, Curious, Stateful, Terms
 
 SAVE_SECONDS = 60.0
 """State is saved at the end of each epoch, when stopped, and at least this often."""
@@ -37,7 +37,7 @@ def fit(recipe: Recipe, splits: Splits, run: Run) -> Iterator[Step | Epoch]:
     """Train, or go on training, in a run's directory.
 
     Closing the generator between two records saves the state there; a kill goes back to the state saved last. Either
-    way the weights end up the same to the bit.
+    way the weights end up the same to the bit. A network with nothing to train is saved as it is, without a record.
 
     Args:
         recipe: what to do.
@@ -51,6 +51,9 @@ def fit(recipe: Recipe, splits: Splits, run: Run) -> Iterator[Step | Epoch]:
         TrainingError: when the loss is not finite, with step and batch; the last good state is kept.
     """
     loop = _Loop(recipe, splits, run)
+    if not any(weight.requires_grad for weight in loop.raw.parameters()):
+        loop.keep()
+        return
     saved = time.monotonic()
     try:
         while loop.at_epoch_end or not loop.done:
@@ -73,7 +76,8 @@ class _Loop:
     def __init__(self, recipe: Recipe, splits: Splits, run: Run) -> None:
         from lightning_fabric import Fabric
 
-        self.raw = new_model(recipe, splits)
+        self.bases = find_bases(recipe, splits, run)
+        self.raw = new_model(recipe, splits, self.bases or None)
         initial = self._start(recipe, run)
         assert splits.train is not None, "new_model refuses data without training images"
         self.recipe, self.splits, self.run, self.data = recipe, splits, run, splits.train
@@ -86,16 +90,23 @@ class _Loop:
         self.fabric.barrier()  # the first process has made the directory ready
         if initial is not None and self.fabric.is_global_zero:
             run.tell(init_from=initial)
+        if self.bases and self.fabric.is_global_zero:
+            run.tell(bases=self.bases)
         model, self.optimizer = self.fabric.setup(self.raw, train.optimizer(self.raw.parameters()))
-        for method in ("features", "stages", "moments"):
+        for method in ("features", "stages", "moments", "decide"):
             if hasattr(self.raw, method):
                 model.mark_forward_method(method)
+        # Fabric refuses gradients that do not go through it, of which objectives take many on the way to their loss;
+        # the loss itself does go through it.
+        model._register_backward_hook = _as_it_is
         self.model = model
         self.objective: Any = train.objective
         if isinstance(train.objective, Stateful):
             self.objective = train.objective.started(self.raw, len(splits.classes), self.data.index)
         if isinstance(self.objective, nn.Module):
             self.objective.to(self.fabric.device)
+        if isinstance(self.objective, Curious):
+            self.objective.meet(self.data, splits.validation, augmented=bool(recipe.data.augment))
         self.mean = RunningMean(self.raw, train.ema) if train.ema is not None else None
         self.judge = Judge(train.selection, splits.validation, recipe.seed)
         self.batches = _batches(len(self.data), train.batch_size)
@@ -169,7 +180,7 @@ class _Loop:
         loss = float(terms.total.detach())
         if not math.isfinite(loss):
             raise TrainingError(
-                f"step {self.step + 1} (epoch {epoch + 1}): expected a finite loss, got {loss}; "
+                f"{self.recipe.name}: step {self.step + 1} (epoch {epoch + 1}): expected a finite loss, got {loss}; "
                 f"batch of examples {_some(index)}; {self._kept()}"
             )
         self.optimizer.zero_grad()
@@ -213,12 +224,20 @@ class _Loop:
         epoch = Epoch(number, self.step, lr, means, scores, best, self.seconds, self._cost(), alarm)
         if self.fabric.is_global_zero:
             if verdict.best:
-                save_weights(self.run, "best", self.recipe, self.splits, weights, number)
+                self._save_weights("best", weights, number)
             append(self.run.metrics, asdict(epoch))
-            save_weights(self.run, "last", self.recipe, self.splits, weights, number)
+            self._save_weights("last", weights, number)
         self.sums, self.finished = {}, number
         self.save()
         return epoch
+
+    def keep(self) -> None:
+        """Save the weights that there are, once."""
+        if self.fabric.is_global_zero and not self.run.weights("last").exists():
+            self._save_weights("last", self._weights(), 0)
+
+    def _save_weights(self, label: str, weights: dict[str, Tensor], epoch: int) -> None:
+        save_weights(self.run, label, self.recipe, self.splits, weights, epoch, self.bases)
 
     def _cost(self) -> Cost | None:
         """Of the epoch's steps; None where none was taken since the process began, only the epoch's end."""
@@ -281,6 +300,10 @@ class _Loop:
     def _weights(self) -> dict[str, Tensor]:
         model = self.raw if self.mean is None else self.mean.model
         return {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
+
+
+def _as_it_is(tensor: Tensor) -> Tensor:
+    return tensor
 
 
 def _batches(examples: int, size: int) -> list[slice]:
