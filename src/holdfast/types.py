@@ -183,6 +183,38 @@ class Stateful(Objective, Protocol):
         ...
 
 
+class Examples(Protocol):
+    """Labelled images in memory, such as a split of a data set."""
+
+    @property
+    def index(self) -> Tensor:
+        """Of each example in its data set, (n,)."""
+        ...
+
+    def __len__(self) -> int:
+        """How many there are."""
+        ...
+
+    def batch(self, rows: Tensor | slice) -> tuple[Tensor, Tensor]:
+        """Images of these rows, floats in [0, 1], and their labels."""
+        ...
+
+
+@runtime_checkable
+class Curious(Objective, Protocol):
+    """An objective at work that looks at more images than those of its batch."""
+
+    def meet(self, train: Examples, validation: Examples | None, *, augmented: bool) -> None:
+        """Told once, before the first step or the first after a resume.
+
+        Args:
+            train: all training images as they are.
+            validation: images that are held out, if any are.
+            augmented: whether the images of a batch differ from those of `train`.
+        """
+        ...
+
+
 @runtime_checkable
 class Searching(Objective, Protocol):
     """An objective at work that first searches, with the weights as they are, and then takes a loss at what it found.

@@ -6,6 +6,7 @@ import importlib.util
 import math
 
 import pytest
+import torch
 
 from holdfast.attacks import (
     APGD,
@@ -56,7 +57,7 @@ from holdfast.certify import (
 )
 from holdfast.corruptions import Bar, Chain, Clean, Common, DownUp, GaussianNoise, Occlusion, Stripes, UniformNoise
 from holdfast.corruptions import Linear as LinearCorruption
-from holdfast.ensembles import Composite, Probability
+from holdfast.ensembles import AdaptiveComposite, Composite, Probability
 from holdfast.losses import cross_entropy, difference_of_logits_ratio, margin
 from holdfast.models import MODELS
 from holdfast.objectives import (
@@ -84,6 +85,7 @@ from holdfast.objectives import (
     LargeMargin,
     MulticlassHinge,
     Noisy,
+    PolicyTraining,
     SmoothedCrossEntropy,
     Stability,
     Standard,
@@ -92,6 +94,7 @@ from holdfast.objectives import (
 )
 from holdfast.queries import behind
 from holdfast.threat import L0, L1, L2, Linf
+from tests.zoo import linear
 
 THREATS = {"linf": Linf(0.1), "l2": L2(0.4), "l1": L1(1.0), "l0": L0(3)}
 
@@ -176,6 +179,48 @@ MAY_GIVE_UP: set[str] = {"autoattack", "boundary", "hopskipjump", "cw", "cw_linf
 
 LOSSES = {"cross_entropy": cross_entropy, "margin": margin, "dlr": difference_of_logits_ratio}
 
+
+class Shown(torch.nn.Module):
+    """A fixed classifier whose first feature map is the image."""
+
+    def __init__(self, seed, like):
+        super().__init__()
+        self.inside = linear(3, like.shape[1:], seed=seed, dtype=like.dtype)
+
+    def stages(self, x):
+        yield x
+
+    def forward(self, x):
+        return self.inside(x)
+
+
+class Beta(torch.nn.Module):
+    """A policy made of a classifier."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, of_standard, of_robust):
+        logits = self.model(of_standard)
+        return logits @ torch.linspace(-1, 2, logits.shape[1], dtype=logits.dtype)
+
+
+@dataclasses.dataclass(frozen=True)
+class OfPolicy:
+    """An objective that trains policies, which makes one of the classifier it is given."""
+
+    objective: PolicyTraining
+
+    @property
+    def passes(self):
+        return self.objective.passes
+
+    def __call__(self, model, x, y, *, rng=None):
+        composite = AdaptiveComposite(Shown(1, x), Shown(2, x), Probability(), Beta(model))
+        return self.objective(composite, x, y, rng=rng)
+
+
 OBJECTIVES = {
     "standard": Standard(label_smoothing=0.1),
     "noisy": Noisy(sigma=0.2),
@@ -187,7 +232,7 @@ OBJECTIVES = {
     "adversarial": Adversarial(attack=PGD(threat=Linf(0.1), steps=2, until_lost=False)),
     "trades": TRADES(threat=Linf(0.1), steps=2),
     "mart": MART(threat=L2(0.4), steps=2),
-    "mma": MMA(threat=Linf(0.2), steps=2, searches=4, least=0.05),
+    "mma": MMA(threat=Linf(0.2), steps=2, searches=5, least=0.05),
     "fast": Fast(threat=Linf(0.1), alarm=Alarm(examples=4, steps=2)),
     "free": Free(threat=Linf(0.1), replays=2),
     "awp": AWP(objective=TRADES(threat=Linf(0.1), steps=2), gamma=1e-3),
@@ -204,6 +249,7 @@ OBJECTIVES = {
     "multiclass_hinge": MulticlassHinge(d=0.3),
     "truncated_margin": TruncatedMargin(d=20.0),
     "smoothed_cross_entropy": SmoothedCrossEntropy(sigma=0.2),
+    "policy": OfPolicy(PolicyTraining(threat=Linf(0.1), steps=2, strengths=(0.0, 1.0, math.inf))),
 }
 
 CORRUPTIONS = {

@@ -40,7 +40,8 @@ def test_plotly_gets_no_tags(page: Read) -> None:
 def test_templates_do_not_change_what_plotly_calculates(page: Read) -> None:
     templates = {trace["hovertemplate"] for spec in page.specs.values() for trace in spec["data"]}
     values = ("%{y:.1%} %{text}", "%{y:.1%}", "%{y:.4g}")
-    assert templates == {f"%{{fullData.name}}<br>{value} at %{{x}}<extra></extra>" for value in values}
+    plane = "%{fullData.name}<br>clean %{x:.1%}, attacked %{y:.1%}<br>%{text}<extra></extra>"
+    assert templates == {plane, *(f"%{{fullData.name}}<br>{value} at %{{x}}<extra></extra>" for value in values)}
 
 
 def test_only_the_known_scripts_may_run(page: Read) -> None:

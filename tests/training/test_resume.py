@@ -79,6 +79,8 @@ MOMENTS = {"mscr", "zhen", "smoothed_cross_entropy"}
 def test_every_objective_goes_on_to_the_same_bits(tmp_path, name):
     objective = cheap.cheap(cheap.OBJECTIVES, name, "OBJECTIVES")
     model = "{lipschitz-mlp: {hidden: [8]}}" if name in MOMENTS else "{python: 'tests.training.tiny:network'}"
+    if isinstance(objective, cheap.OfPolicy):
+        objective, model = objective.objective, "{python: 'tests.training.tiny:adaptive'}"
     of = recipe(f"model={model}", "train.optimizer.sgd.lr=0.001")
     of = dataclasses.replace(of, train=dataclasses.replace(of.train, objective=objective))
     train(of, tmp_path / "whole")

@@ -5,7 +5,9 @@ import json
 
 import torch
 
-from holdfast.models import read_state
+from holdfast.ensembles import AdaptiveCompositeOfRuns, GradientRatio
+from holdfast.models import build, read_state
+from holdfast.models.cnn import CNN
 from holdfast.recipe import parse_recipes
 from holdfast.runs import Run, prepare
 from holdfast.training import fit
@@ -24,6 +26,15 @@ RECORDS = 8  # three steps and one epoch, twice
 def network():
     """BatchNorm and dropout, for recipes that name a factory."""
     return Normed(classes=10, side=8, dropout=0.5)
+
+
+def adaptive():
+    """A small adaptive composite of two networks that nobody trained."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)
+        standard, robust = (build(CNN(blocks=((2,),), hidden=()), (1, 8, 8), 10, seed=seed) for seed in (1, 2))
+        said = AdaptiveCompositeOfRuns(standard="a", robust="b", mixing=GradientRatio(gradients="largest"), width=0.02)
+        return said.of(standard, robust, (1, 8, 8))
 
 
 def recipe(*overrides):

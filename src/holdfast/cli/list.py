@@ -12,7 +12,8 @@ from holdfast.cli.options import Json
 from holdfast.errors import RecipeError, unknown
 
 FAMILIES = {
-    "models": ("holdfast.models", "MODELS"),
+    "models": ("holdfast.ensembles", "ARCHITECTURES"),
+    "mixings": ("holdfast.ensembles", "MIXINGS"),
     "data": ("holdfast.data", "DATASETS"),
     "augmentations": ("holdfast.augment", "AUGMENTATIONS"),
     "objectives": ("holdfast.objectives", "OBJECTIVES"),

@@ -205,9 +205,7 @@ def subjects(job: Job, *, trust: bool) -> list[Subject]:
     there = {(label, loaded.card.hash[:12]) for label, loaded in found.items()}
     _forget_replaced(job.run, there)
     forget_others(job.run.path, there)
-    return [
-        Subject(loaded.model, job.recipe.name, label, loaded.card.hash, trust) for label, loaded in found.items()
-    ]
+    return [Subject(loaded.model, job.recipe.name, label, loaded.card.hash, trust) for label, loaded in found.items()]
 
 
 def refuse_others(run: Run, splits: Splits, *, weights: str | None = None, **facts: Any) -> None:

@@ -72,7 +72,12 @@ class AdaptiveComposite(Pair):
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits, (N, K)."""
-        return mixed(self, x, self.strengths(x).exp())
+        return self.decide(x)[0]
+
+    def decide(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Logits, (N, K), and the :math:`\beta` that they come from, (N,)."""
+        beta = self.strengths(x)
+        return mixed(self, x, beta.exp()), beta
 
     def strengths(self, x: Tensor) -> Tensor:
         r""":math:`\beta`, the logarithm of the strength that the policy chooses for each image, (N,)."""

@@ -91,7 +91,8 @@ class NearestNeighbours(nn.Module):
         """To the nearest training images of each image, in standardised units, nearest first, (N, count), double."""
         z = self._standardised(x).double()
         apart = z[:, None] - self.images.double()[nearest(z, self.images, count)]
-        return torch.linalg.vector_norm(apart, dim=2).sort(1).values
+        lengths: Tensor = torch.linalg.vector_norm(apart, dim=2)
+        return lengths.sort(1).values
 
     def _standardised(self, x: Tensor) -> Tensor:
         return ((x - self.mean) / self.std).flatten(1)

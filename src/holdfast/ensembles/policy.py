@@ -39,7 +39,7 @@ class Policy(nn.Module):
 
     def forward(self, of_standard: Tensor, of_robust: Tensor) -> Tensor:
         r""":math:`\beta` of each image, (N,)."""
-        maps = (_as_maps(of_standard), _as_maps(of_robust))
+        maps = (as_maps(of_standard), as_maps(of_robust))
         vectors = [tower(each).mean((2, 3)) for tower, each in zip(self.towers, maps, strict=True)]
         beta: Tensor = self.head(torch.cat(vectors, dim=1))[:, 0]
         return beta.clamp(-LIMIT, LIMIT)
@@ -54,5 +54,6 @@ def _tower(channels: int, sizes: list[int]) -> nn.Sequential:
     return nn.Sequential(*layers)
 
 
-def _as_maps(z: Tensor) -> Tensor:
+def as_maps(z: Tensor) -> Tensor:
+    """Maps as they are, vectors as maps of one place, (N, C, H, W)."""
     return z if z.dim() == 4 else z.flatten(1)[:, :, None, None]

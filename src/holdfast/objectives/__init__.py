@@ -18,6 +18,7 @@ from holdfast.objectives.mart import MART
 from holdfast.objectives.mma import MMA
 from holdfast.objectives.noisy import CleanAndNoisy, Noisy, Stability
 from holdfast.objectives.passes import Passes
+from holdfast.objectives.policy import PolicyLoss, PolicyTraining
 from holdfast.objectives.radius import MCR, MSCR, Zhen
 from holdfast.objectives.smoothed import SmoothedCrossEntropy
 from holdfast.objectives.soar import SOAR
@@ -53,6 +54,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "multiclass_hinge": MulticlassHinge,
     "truncated_margin": TruncatedMargin,
     "smoothed_cross_entropy": SmoothedCrossEntropy,
+    "policy": PolicyTraining,
 }
 
 __all__ = [
@@ -82,6 +84,8 @@ __all__ = [
     "MulticlassHinge",
     "Noisy",
     "Passes",
+    "PolicyLoss",
+    "PolicyTraining",
     "SmoothedCrossEntropy",
     "Stability",
     "Standard",

@@ -15,8 +15,9 @@ from holdfast.certify.sampling import SAMPLINGS, Sampling
 from holdfast.checks import CHECKS, Check
 from holdfast.corruptions import CORRUPTIONS, Clean
 from holdfast.data import DATASETS, Source
+from holdfast.ensembles import ARCHITECTURES, MIXINGS, CompositeOfRuns, Mixing
 from holdfast.losses import LOSSES
-from holdfast.models import MODELS, Architecture
+from holdfast.models import Architecture
 from holdfast.objectives import OBJECTIVES, Standard
 from holdfast.optim import OPTIMIZERS, SCHEDULES, SGD, Cosine, Optimizer, Schedule
 from holdfast.threat import THREATS
@@ -27,12 +28,13 @@ Seconds = NewType("Seconds", float)
 
 FAMILIES: dict[Any, Mapping[str, Any]] = {
     Attack: ATTACKS,
-    Architecture: MODELS,
+    Architecture: ARCHITECTURES,
     Augmentation: AUGMENTATIONS,
     Certifier: CERTIFIERS,
     Check: CHECKS,
     Corruption: CORRUPTIONS,
     Loss: LOSSES,
+    Mixing: MIXINGS,
     Objective: OBJECTIVES,
     Optimizer: OPTIMIZERS,
     Sampling: SAMPLINGS,
@@ -219,17 +221,28 @@ class Recipe:
         if not self.checks:
             raise ValueError("checks: at least one expected")
         _labels_fit(self.data.augment, self.train.objective)
+        if isinstance(self.model, CompositeOfRuns):
+            _nothing_to_train(self.train)
 
 
 def _labels_fit(augment: tuple[Augmentation, ...], objective: Objective) -> None:
     """Refuse augmentations that soften labels beside an objective that wants classes."""
     softening = [one for one in augment if softens(one)]
     if softening and not getattr(objective, "soft_labels", False):
-        fit = [name for name, kind in OBJECTIVES.items() if getattr(kind, "soft_labels", False)]
+        # A property says that it depends on the fields.
+        fit = [name for name, kind in OBJECTIVES.items() if getattr(kind, "soft_labels", False) is True]
         raise ValueError(
             f"data.augment: {_name(softening[0], AUGMENTATIONS)} softens labels, which train.objective "
             f"{_name(objective, OBJECTIVES)} does not take; expected one of {', '.join(fit)}"
         )
+
+
+def _nothing_to_train(train: TrainRecipe) -> None:
+    """Refuse what asks for training; how many epochs and the like may be said, for other variants of the recipe."""
+    asked = {"objective": train.objective != Standard(), "init_from": train.init_from is not None}
+    for name, there in asked.items():
+        if there:
+            raise ValueError(f"train.{name}: a composite of fixed strength has nothing to train; leave it out")
 
 
 def _name(value: Any, family: Mapping[str, Any]) -> str:

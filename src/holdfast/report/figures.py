@@ -59,6 +59,19 @@ class Figure:
     spec: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Told:
+    """A chart with what is seen in it.
+
+    Args:
+        figure: the chart.
+        words: a sentence or two.
+    """
+
+    figure: Figure
+    words: str
+
+
 def figure(chart: Chart, labels: Sequence[str], identifier: str) -> Figure:
     """Draw a chart: with several runs colour tells runs and dashes tell kinds, with one run both tell kinds.
 

@@ -97,7 +97,8 @@ def _versions(run: RunData) -> str:
 
 def _started_from(run: RunData) -> str:
     said = run.section("init_from")
-    return f"{said.get('name')}, {_one(str(said.get('weights')), dict(said))}" if said else ""
+    fresh = "fresh weights" if run.epochs else ""
+    return f"{said.get('name')}, {_one(str(said.get('weights')), dict(said))}" if said else fresh
 
 
 FACTS: dict[str, Callable[[RunData], str]] = {

@@ -13,6 +13,9 @@ from holdfast.report.features import Features
 from holdfast.report.figures import Figure
 from holdfast.report.geometry import Geometry
 from holdfast.report.maps import Maps
+from holdfast.report.mixing import Mixtures
+from holdfast.report.neighbours import NeighbourMixtures
+from holdfast.report.plane import Plane
 from holdfast.report.runs import RunData
 from holdfast.report.segment import Segments
 from holdfast.report.surface import Surfaces
@@ -41,7 +44,8 @@ class Section(Protocol):
 
 
 SECTIONS: tuple[type[Section], ...] = (
-    Corruptions, Maps, Geometry, ClassGeometry, Curvatures, Segments, ConfidenceTable, Features, Surfaces,
+    Plane, Mixtures, NeighbourMixtures, Corruptions, Maps, Geometry, ClassGeometry, Curvatures, Segments,
+    ConfidenceTable, Features, Surfaces,
 )  # fmt: skip
 """In the order of the page."""
 

@@ -1,25 +1,20 @@
 """Runs on disk: their directories, their images, and how a model is rebuilt from them."""
 
+from holdfast.runs.card import Card, content_hash, read_card, weights_metadata
 from holdfast.runs.directory import Run, version, versions
 from holdfast.runs.initial import start_from
+from holdfast.runs.networks import Bases, find_bases, new_model, new_network
 from holdfast.runs.splits import Splits, prepare
-from holdfast.runs.weights import (
-    Card,
-    Loaded,
-    content_hash,
-    load_model,
-    new_model,
-    new_network,
-    read_card,
-    weights_metadata,
-)
+from holdfast.runs.weights import Loaded, load_model
 
 __all__ = [
+    "Bases",
     "Card",
     "Loaded",
     "Run",
     "Splits",
     "content_hash",
+    "find_bases",
     "load_model",
     "new_model",
     "new_network",

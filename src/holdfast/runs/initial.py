@@ -9,8 +9,8 @@ from torch import nn
 
 from holdfast.errors import CheckpointError, RecipeError
 from holdfast.models import load_weights, read_state
+from holdfast.runs.card import content_hash, read_card
 from holdfast.runs.directory import Run
-from holdfast.runs.weights import content_hash, read_card
 
 
 def start_from(model: nn.Module, init_from: str, *, seed: int, run: Run) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import typer
 
 QUESTIONS = (
     "sra", "thickness", "flatness", "features", "surface", "curvature", "stability", "classes", "segment",
-    "confidences",
+    "confidences", "mixing", "neighbours",
 )  # fmt: skip
 
 app = typer.Typer(help="Ask a question about a network; repeat the command to resume.", no_args_is_help=True)

@@ -1,0 +1,147 @@
+"""Composites as recipes say them: of runs that somebody has to load, which is not known here."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.ensembles.composite import AdaptiveComposite, Composite, first_maps
+from holdfast.ensembles.mixing import GradientRatio, LocalBias, Mixing, Probability
+from holdfast.ensembles.neighbours import NearestNeighbours
+from holdfast.ensembles.policy import Policy, as_maps
+from holdfast.models import MODELS
+
+MIXINGS: dict[str, type[Mixing]] = {
+    "gradient_ratio": GradientRatio,
+    "local_bias": LocalBias,
+    "probability": Probability,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Neighbours:
+    """The nearest training images as the robust classifier, see `NearestNeighbours`; weights files hold the images.
+
+    Args:
+        k: how many neighbours are asked.
+        weights: `uniform`, `distance` or `soft`.
+        subset: look among this many training images, balanced over the classes.
+        temperature: of `soft`; None for what suits the images.
+        search: `exact` or `faiss`.
+    """
+
+    k: int = 10
+    weights: Literal["uniform", "distance", "soft"] = "uniform"
+    subset: int | None = None
+    temperature: float | None = None
+    search: Literal["exact", "faiss"] = "exact"
+
+    def __post_init__(self) -> None:
+        if self.k < 1 or (self.subset is not None and self.subset < self.k):
+            raise ValueError(f"expected k at least 1 and a subset of k images at least, got {self.k} and {self.subset}")
+
+    def of(self, x: Tensor, y: Tensor, classes: int) -> NearestNeighbours:
+        """The classifier that looks among these images."""
+        return NearestNeighbours(x, y, classes, **{key: v for key, v in asdict(self).items() if key != "subset"})
+
+    def empty(self, shape: tuple[int, int, int], classes: int, images: int) -> NearestNeighbours:
+        """The same with nothing in its images yet, for weights to be put in."""
+        x, y = torch.zeros(images, *shape), torch.zeros(images, dtype=torch.int64)
+        return NearestNeighbours(x, y, classes, k=self.k, weights=self.weights, temperature=1.0, search=self.search)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompositeOfRuns:
+    """Two trained networks as one, mixed with a fixed strength; there is nothing to train.
+
+    Args:
+        standard: the accurate one: directory of a run on the same images (its best weights, else its last), or one
+            weights file; `{seed}` in it stands for the seed.
+        robust: the robust one.
+        neighbours: instead of a robust network, the nearest training images.
+        mixing: how the two answers become one.
+        strength: from 0 (only `standard`) to `.inf` (only `robust`).
+        trust: whether a network inside may be made by a function that its weights file names.
+    """
+
+    standard: str
+    robust: str | None = None
+    neighbours: Neighbours | None = None
+    mixing: Mixing = field(default_factory=GradientRatio)
+    strength: float = 1.0
+    trust: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.robust is None) == (self.neighbours is None):
+            raise ValueError("expected either robust or neighbours")
+        named(standard=self.standard, robust=self.robust)
+        if not self.strength >= 0:
+            raise ValueError(f"strength must not be negative, got {self.strength}")
+
+    def of(self, standard: nn.Module, robust: nn.Module, shape: tuple[int, int, int]) -> nn.Module:
+        """The composite of these two."""
+        return Composite(standard, robust, self.mixing, self.strength)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaptiveCompositeOfRuns:
+    """Two trained networks as one, with a strength that a policy chooses for every image; the policy is trained.
+
+    Args:
+        standard: the accurate one: directory of a run on the same images (its best weights, else its last), or one
+            weights file; `{seed}` in it stands for the seed.
+        robust: the robust one.
+        mixing: how the two answers become one.
+        width: factor on the published widths of the policy.
+        trust: whether a network inside may be made by a function that its weights file names.
+    """
+
+    standard: str
+    robust: str
+    mixing: Mixing = field(default_factory=GradientRatio)
+    width: float = 1.0
+    trust: bool = False
+
+    def __post_init__(self) -> None:
+        named(standard=self.standard, robust=self.robust)
+        if not self.width > 0:
+            raise ValueError(f"width must be positive, got {self.width}")
+
+    @property
+    def neighbours(self) -> Neighbours | None:
+        """None: a policy looks at feature maps, which images looked up have none of."""
+        return None
+
+    def of(self, standard: nn.Module, robust: nn.Module, shape: tuple[int, int, int]) -> nn.Module:
+        """The composite of these two with a fresh policy."""
+        channels = [_channels(standard, shape), _channels(robust, shape)]
+        policy = Policy((channels[0], channels[1]), width=self.width)
+        return AdaptiveComposite(standard, robust, self.mixing, policy)
+
+
+OfRuns = CompositeOfRuns | AdaptiveCompositeOfRuns
+"""What recipes say of composites."""
+
+ARCHITECTURES: dict[str, Any] = {
+    **MODELS,
+    "composite": CompositeOfRuns,
+    "adaptive_composite": AdaptiveCompositeOfRuns,
+}
+"""Networks that a recipe may name."""
+
+
+def named(**paths: str | None) -> None:
+    """Refuse paths of nothing."""
+    for name, path in paths.items():
+        if path is not None and not path.strip():
+            raise ValueError(f"{name}: expected the directory of a run or a weights file, got nothing")
+
+
+def _channels(model: nn.Module, shape: tuple[int, int, int]) -> int:
+    """Of a network's first maps."""
+    like = next((weight for weight in model.parameters() if weight.is_floating_point()), torch.empty(0))
+    with torch.no_grad():
+        return as_maps(first_maps(model.eval(), like.new_zeros(1, *shape))).shape[1]

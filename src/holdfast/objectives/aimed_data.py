@@ -1,0 +1,111 @@
+r"""What an adversary finds who aims at mixtures of fixed strengths :math:`\alpha_t` (eq. 6).
+
+The two classifiers inside do not change while a policy learns, so that each image is attacked once for each strength
+and remembered. A network's answer may depend on the batch by rounding; so images are attacked in blocks of their order
+in the data set, whichever batch asks first, and what was forgotten is found again to the bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from holdfast.attacks import PGD
+from holdfast.ensembles.composite import Pair, mixed
+from holdfast.types import Attack, Classifier, Examples, Threat
+
+BLOCK = 64
+"""Images that are attacked together."""
+
+MEMORY = 2**31
+"""Bytes of attacked images that are remembered at most; data sets that need more are attacked anew each time."""
+
+LOOK = 1024
+"""Images at most that accuracies are measured on."""
+
+
+def pgd(threat: Threat, steps: int, step_size: float | None) -> PGD:
+    """The attack of eq. 6, which starts at the image; the gradient is that at the current point (eq. 6 prints x)."""
+    return PGD(threat=threat, steps=steps, step_size=step_size, random_start=False, until_lost=False)
+
+
+def at(composite: Pair, strength: float) -> Classifier:
+    """The composite at another strength, for images of any precision; gradients go through."""
+    kind = next(iter(composite.parameters()), torch.empty(0)).dtype
+    return lambda x: mixed(composite, x.to(kind), strength).to(x.dtype)
+
+
+def attacked(
+    attack: Attack, composite: Pair, x: Tensor, y: Tensor, strengths: Sequence[float], which: Tensor
+) -> Tensor:
+    """Each image attacked at the strength of its own, given by its place among the strengths, (N,)."""
+    z = x.detach().clone()
+    for place in sorted(set(which.tolist())):
+        rows = which == place
+        z[rows] = attack(at(composite, strengths[place]), x[rows], y[rows])
+    return z
+
+
+class Remembered:
+    """Attacked training images, made when they are first asked for.
+
+    Args:
+        attack: what finds them.
+        composite: whose classifiers are attacked, on the device of the work.
+        train: the training images, in the order of their indices.
+        strengths: what the attack may aim at.
+    """
+
+    def __init__(self, attack: Attack, composite: Pair, train: Examples, strengths: Sequence[float]) -> None:
+        self.attack, self.composite, self.train, self.strengths = attack, composite, train, strengths
+        self._order = train.index.argsort()
+        self._blocks: dict[tuple[int, int], Tensor] = {}
+
+    def __call__(self, places: Tensor, which: Tensor, like: Tensor) -> Tensor:
+        """The images at these places in the order of indices, each attacked at its strength; as `like`, (N, ...)."""
+        found = torch.empty_like(like)
+        for row, (place, strength) in enumerate(zip(places.tolist(), which.tolist(), strict=True)):
+            block, within = divmod(place, BLOCK)
+            found[row] = self._block(block, strength, like)[within].to(like)
+        return found
+
+    def _block(self, block: int, strength: int, like: Tensor) -> Tensor:
+        if (block, strength) not in self._blocks:
+            x, y = self.train.batch(self._order[block * BLOCK : (block + 1) * BLOCK])
+            aim = at(self.composite, self.strengths[strength])
+            self._blocks[block, strength] = self.attack(aim, x.to(like), y.to(like.device)).cpu()
+        return self._blocks[block, strength]
+
+
+def fits_in_memory(train: Examples, strengths: Sequence[float]) -> bool:
+    """Whether all attacked images can be remembered."""
+    x, _ = train.batch(slice(0, 1))
+    return len(train) * len(strengths) * x[0].numel() * x.element_size() <= MEMORY
+
+
+def accuracies(
+    attack: Attack, composite: Pair, examples: Examples, strengths: Sequence[float], like: Tensor
+) -> tuple[list[float], list[float]]:
+    """Accuracy of the accurate and of the robust classifier where the adversary aims at each strength (figure 4).
+
+    Args:
+        attack: the adversary.
+        composite: whose classifiers they are, in eval mode.
+        examples: images, best such that neither classifier has seen them; an even choice of them if there are many.
+        strengths: what the adversary aims at.
+        like: a tensor of the device and precision of the work.
+    """
+    rows = torch.arange(0, len(examples), -(-len(examples) // LOOK))
+    sides = (at(composite, 0.0), at(composite, float("inf")))
+    right = torch.zeros(len(sides), len(strengths), dtype=torch.float64)
+    for first in range(0, len(rows), BLOCK):
+        x, y = examples.batch(rows[first : first + BLOCK])
+        x, y = x.to(like), y.to(like.device)
+        for place, strength in enumerate(strengths):
+            z = attack(at(composite, strength), x, y)
+            with torch.no_grad():
+                right[:, place] += torch.tensor([float((side(z).argmax(1) == y).sum()) for side in sides])
+    of_standard, of_robust = (right / len(rows)).tolist()
+    return of_standard, of_robust

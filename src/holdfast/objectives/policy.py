@@ -1,0 +1,271 @@
+r"""Training of the policy that chooses, for every image, between an accurate classifier and a robust one."""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.attacks.search import with_a_length
+from holdfast.ensembles import AdaptiveComposite
+from holdfast.ensembles.crossing import crossing
+from holdfast.ensembles.policy import LIMIT
+from holdfast.errors import DataError, ModelError
+from holdfast.gradients import input_gradient
+from holdfast.losses import cross_entropy
+from holdfast.modes import evaluating
+from holdfast.objectives.aimed_data import BLOCK, Remembered, accuracies, attacked, fits_in_memory, pgd
+from holdfast.objectives.centroids import everywhere
+from holdfast.objectives.checks import not_negative
+from holdfast.objectives.climb import check_steps
+from holdfast.objectives.passes import Passes
+from holdfast.rng import Streams, permutation, streams
+from holdfast.threat.shape import per_example
+from holdfast.types import Classifier, Examples, Terms, Threat
+
+STRENGTHS = (0.0, *(10 ** (-0.5 + 4 * k / 6) for k in range(7)), math.inf)
+r""":math:`\alpha_t` of the paper: 0, 0.316, 1.46, 6.81, 31.6, 147, 681, 3162 and infinity."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyLoss:
+    r"""The composite loss of one image (eq. 9).
+
+    .. math:: (\mathrm{CE} + c_1)\,\bigl(c_2 + (c_3 - s\,\beta)_+\bigr)
+
+    with :math:`s = +1` where the robust classifier should answer (:math:`\alpha^* = \infty`) and :math:`s = -1` where
+    the accurate one should (:math:`\alpha^* = 0`).
+
+    Args:
+        c1: what a right answer still pays for a wrong choice.
+        c2: what a right choice still pays for a wrong answer.
+        c3: how far beyond 0 the choice must be to count as made.
+    """
+
+    c1: float = 0.5
+    c2: float = 0.8
+    c3: float = 3.2
+
+    def __post_init__(self) -> None:
+        not_negative(c1=self.c1, c2=self.c2, c3=self.c3)
+
+    def __call__(self, loss: Tensor, beta: Tensor, robust: Tensor) -> Tensor:
+        """Loss of each image, (N,).
+
+        Args:
+            loss: cross entropy of the composite, (N,).
+            beta: the logarithm of the strength that the policy chose, (N,).
+            robust: whether the robust classifier should answer, (N,).
+        """
+        side = torch.where(robust, 1.0, -1.0).to(beta)
+        return (loss + self.c1) * (self.c2 + (self.c3 - side * beta).clamp(min=0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyTraining:
+    r"""The composite loss on clean and on attacked images; only the policy of an adaptive composite learns.
+
+    .. math:: \frac{1}{T + 2} \Bigl(\ell(x) + T\,\ell(z_t) + \mathrm{CE}(z_\theta)\Bigr)
+
+    is the mean over the paper's :math:`T + 2` kinds of data. :math:`\ell` is eq. 9 with :math:`\alpha^* = 0` for clean
+    images, and for :math:`z_t`, which PGD finds when it aims at the mixture of strength :math:`\alpha_t`,
+
+    .. math:: \alpha^* = \infty \text{ if } \alpha_t \le \alpha_0 > 0, \text{ else } 0.
+
+    An example meets one of the :math:`T` strengths each time it is seen, and each of them once before any comes again;
+    images that come without augmentation are attacked once for each strength. :math:`z_\theta` is found by PGD through
+    everything, the policy included, in 1 to `steps` steps, a number that is drawn for each example; what is best there
+    nobody knows, so that cross entropy alone is taken. The policy is in eval mode for that attack, and then sees all
+    three kinds of images in one batch, so that BatchNorm does not tell it their kind.
+
+    :math:`\alpha_0` is where the accuracies of the two classifiers cross, on validation images where there are any: on
+    images that it was trained with, the robust classifier looks better than it is.
+
+    Eq. 9 is right; the sentence after it in the paper says the opposite and has :math:`\alpha_t` in the place of
+    :math:`\alpha^*`: the policy must trust the robust classifier where :math:`\alpha_t` is small.
+
+    Args:
+        threat: the set that attacks search.
+        steps: of PGD, which starts at the image.
+        step_size: in the threat's units; None for steps that are 2.5 radii long together.
+        strengths: :math:`\alpha_t`, rising.
+        alpha_0: :math:`\alpha_0`; None to find it before the first step.
+        loss: eq. 9.
+
+    Reference:
+        Bai, Anderson, Sojoudi, Avoiding the Accuracy-Robustness Trade-off of Classifiers via Local Adaptive Smoothing,
+        sections 5.3 and 6.3. Differs: PGD keeps the best point, not the last.
+    """
+
+    threat: Threat
+    steps: int = 10
+    step_size: float | None = None
+    strengths: tuple[float, ...] = STRENGTHS
+    alpha_0: float | None = None
+    loss: PolicyLoss = field(default_factory=PolicyLoss)
+
+    def __post_init__(self) -> None:
+        with_a_length("policy", self.threat)
+        check_steps(self.steps, self.step_size)
+        rising = all(low < high for low, high in zip(self.strengths, self.strengths[1:], strict=False))
+        if not self.strengths or not self.strengths[0] >= 0 or not rising:
+            raise ValueError(f"strengths must rise from 0 on, got {list(self.strengths)}")
+        if self.alpha_0 is not None and not self.alpha_0 >= 0:
+            raise ValueError(f"alpha_0 must not be negative, got {self.alpha_0}")
+
+    @property
+    def loss_passes(self) -> Passes:
+        """Of the loss alone, for three kinds of images."""
+        return Passes(3, 3)
+
+    @property
+    def passes(self) -> Passes:
+        """Of one step in which no attacked image is remembered; the adaptive attack counts with its mean."""
+        mean = self.steps // 2 + 1
+        return Passes(self.steps + 1, self.steps) + Passes(mean, mean) + self.loss_passes
+
+    def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
+        r"""Terms of a first batch; an :math:`\alpha_0` that is not given is found on the batch itself."""
+        rng = streams(rng, x)
+        work = Choosing(self, model, rng.indices).to(x.device)
+        work.meet(_Batch(x, y, rng.indices), None, augmented=True)
+        terms: Terms = work(model, x, y, rng=rng)
+        return terms
+
+    def started(self, model: nn.Module, classes: int, examples: Tensor) -> nn.Module:
+        """The same with a memory of attacked images."""
+        return Choosing(self, model, examples)
+
+
+class Choosing(nn.Module):
+    r"""The objective with its memory: :math:`\alpha_0`, and how often each example was seen.
+
+    Args:
+        objective: its settings.
+        model: the composite that is trained.
+        examples: indices of the training examples, (n,).
+    """
+
+    alpha_0: Tensor
+    seen: Tensor
+    examples: Tensor
+
+    def __init__(self, objective: PolicyTraining, model: object, examples: Tensor) -> None:
+        super().__init__()
+        if not isinstance(model, AdaptiveComposite):
+            raise ModelError(f"policy trains the policy of an adaptive composite, got {type(model).__name__}")
+        self.objective, self.attack = objective, pgd(objective.threat, objective.steps, objective.step_size)
+        self._composite = (model,)  # not a part of this module
+        self._remembered: Remembered | None = None
+        self._judged: Examples | None = None
+        given = math.nan if objective.alpha_0 is None else objective.alpha_0
+        self.register_buffer("alpha_0", torch.tensor(given, dtype=torch.float64))
+        self.register_buffer("examples", examples.sort().values, persistent=False)
+        self.register_buffer("seen", torch.zeros(len(examples), dtype=torch.int64))
+
+    def meet(self, train: Examples, validation: Examples | None, *, augmented: bool) -> None:
+        """Keep the images at hand: to remember attacked ones, and to find the crossing."""
+        self._judged = train if validation is None else validation
+        if not augmented and fits_in_memory(train, self.objective.strengths):
+            self._remembered = Remembered(self.attack, self._composite[0], train, self.objective.strengths)
+
+    def forward(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
+        """Terms of a batch."""
+        rng, x = streams(rng, x), x.detach()
+        if bool(self.alpha_0.isnan()):
+            self.alpha_0 = torch.full_like(self.alpha_0, self._crossing(x))
+        aim, which = self._aimed(x, y, rng.indices)
+        adaptive = self._adaptive(model, x, y, rng)
+        strengths = torch.tensor(self.objective.strengths, dtype=torch.float64, device=x.device)
+        # A crossing at 0 says that the accurate one answers better even where the attack aims at it alone.
+        small = (strengths[which] <= self.alpha_0) & (self.alpha_0 > 0)
+        robust = torch.cat([torch.zeros_like(small), small])
+        logits, beta = model.decide(torch.cat([x, aim, adaptive]))  # type: ignore[attr-defined]
+        losses = cross_entropy(logits, y.repeat(3))
+        chosen = self.objective.loss(losses[: 2 * len(x)], beta[: 2 * len(x)], robust)
+        return self._terms(chosen, losses[2 * len(x) :], beta)
+
+    def _terms(self, chosen: Tensor, adaptive: Tensor, beta: Tensor) -> Terms:
+        kinds, count = len(self.objective.strengths), len(adaptive)
+        clean, aim, through = chosen[:count].mean(), chosen[count:].mean(), adaptive.mean()
+        trusted = (beta.detach() > 0).to(beta.dtype).view(3, count)
+        names = ("clean_robust", "aimed_robust", "adaptive_robust")
+        shares = {name: part.mean() for name, part in zip(names, trusted, strict=True)}
+        # A logarithm within the policy's own limits, since reports have no infinite numbers.
+        threshold = self.alpha_0.log().clamp(-LIMIT, LIMIT)
+        total = (clean + kinds * aim + through) / (kinds + 2)
+        return Terms(total, {"clean": clean, "aimed": aim, "adaptive": through, **shares, "beta_0": threshold})
+
+    def _crossing(self, x: Tensor) -> float:
+        if self._judged is None:
+            raise ModelError("policy: expected images to find alpha_0 on, or a given alpha_0")
+        found = accuracies(self.attack, self._composite[0], self._judged, self.objective.strengths, x)
+        return crossing(self.objective.strengths, *found)
+
+    def _aimed(self, x: Tensor, y: Tensor, indices: Tensor) -> tuple[Tensor, Tensor]:
+        """Images attacked at one strength each, and which strength that is, (N,); it counts as seen."""
+        places = self._places(indices.to(self.examples.device))
+        visits = zip((places // BLOCK).tolist(), self.seen[places].tolist(), strict=True)
+        which = torch.tensor([turn(len(self.objective.strengths), *visit) for visit in visits], device=x.device)
+        (more,) = everywhere(torch.zeros_like(self.seen).index_fill_(0, places, 1))
+        self.seen = self.seen + more
+        if self._remembered is not None:
+            return self._remembered(places, which, x), which
+        return attacked(self.attack, self._composite[0], x, y, self.objective.strengths, which), which
+
+    def _places(self, indices: Tensor) -> Tensor:
+        places = torch.searchsorted(self.examples, indices).clamp(max=len(self.examples) - 1)
+        strange = indices[self.examples[places] != indices]
+        if len(strange):
+            raise DataError(f"policy: expected training examples; example {int(strange[0])} is not one of them")
+        return places
+
+    def _adaptive(self, model: Classifier, x: Tensor, y: Tensor, rng: Streams) -> Tensor:
+        """PGD through everything; the examples that have taken all their steps leave the batch."""
+        said, z = self.objective, x.clone()
+        steps = rng.split("steps").integers(said.steps).to(x.device) + 1
+        length = (2.5 * said.threat.eps / steps if said.step_size is None else said.step_size + 0 * steps).to(x)
+        with evaluating(model):
+            for step in range(said.steps):
+                on = steps > step
+                if not bool(on.any()):
+                    break
+                _, grad, _ = input_gradient(cross_entropy, model, z[on], y[on])
+                ahead = per_example(length[on], x[on]) * said.threat.ascent(grad, z[on])
+                z[on] = said.threat.project(z[on] + ahead, x[on])
+        return z
+
+
+def turn(kinds: int, block: int, visit: int) -> int:
+    """Which of the strengths the examples of a block meet when they are seen for this time, from 0.
+
+    Neighbours share it, so that a whole block is wanted in the same epoch. As many blocks as there are strengths meet
+    all of them in an epoch, and each block does in as many epochs. From one epoch to the next the order is random: with
+    rising strengths, a policy that knows images again would be led astray, since what was right of an image the last
+    times foretells what is wrong the next time.
+    """
+    return _order(kinds, visit // kinds)[(block + visit) % kinds]
+
+
+@functools.cache
+def _order(kinds: int, cycle: int) -> list[int]:
+    order: list[int] = permutation(kinds, 0, f"strengths in cycle {cycle}").tolist()
+    return order
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """A batch as if it were all images there are."""
+
+    x: Tensor
+    y: Tensor
+    index: Tensor
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def batch(self, rows: Tensor | slice) -> tuple[Tensor, Tensor]:
+        return self.x[rows].detach(), self.y[rows]

@@ -1,0 +1,240 @@
+"""The plane of accuracy and robustness: every run as a point, mixtures of two as a line."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import polars as pl
+
+from holdfast.analysis.mixing_plan import POLICY
+from holdfast.analysis.mixing_summary import AtStrength
+from holdfast.report.checks import AROUND, Budget, Check
+from holdfast.report.curves import NORMS, Chart, Curve
+from holdfast.report.figures import COLOURS, DASHES, Figure, Key, Told, figure, plain
+from holdfast.report.mixing import asked
+from holdfast.report.mixing_figures import Asked, strength
+from holdfast.report.numbers import decimal, several, short
+from holdfast.report.runs import RunData
+from holdfast.report.shares import Share, share_of
+from holdfast.report.tables import Cell, Table, share_cell
+from holdfast.results import accuracies, worst_case
+
+HOVER = "%{fullData.name}<br>clean %{x:.1%}, attacked %{y:.1%}<br>%{text}<extra></extra>"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run.
+
+    Args:
+        place: of the run in the report.
+        label: its name.
+        clean: accuracy on clean images.
+        worst: accuracy when an image must hold on clean images and in every attack of the budget.
+        attacks: how many.
+    """
+
+    place: int
+    label: str
+    clean: Share
+    worst: Share
+    attacks: int
+
+
+@dataclass(frozen=True)
+class Plane:
+    """The section on accuracy and robustness.
+
+    Args:
+        charts: one for each budget that several runs, or a run and a mixture, were attacked in.
+        tables: the same in numbers.
+    """
+
+    charts: Sequence[Told]
+    tables: Sequence[Table]
+
+    name: ClassVar[str] = "plane"
+    title: ClassVar[str] = "Accuracy and robustness"
+
+    @classmethod
+    def of(cls, runs: Sequence[RunData], labels: Sequence[str]) -> Plane:
+        """What the runs have of it."""
+        lines, charts, tables = asked(runs), [], []
+        for number, budget in enumerate(budgets(runs, lines)):
+            points = points_of(runs, budget)
+            mixed = [one for one in lines if budget_of(one) == budget]
+            if len(points) + 2 * len(mixed) > 1:
+                charts.append(Told(plane_chart(points, mixed, labels, budget, f"plane-{number}"), words(points, mixed)))
+                tables.append(plane_table(points, mixed, budget))
+        return cls(charts, tables)
+
+    @property
+    def there(self) -> bool:
+        """Whether there is anything to compare."""
+        return bool(self.charts)
+
+    @property
+    def figures(self) -> Sequence[Figure]:
+        """All charts."""
+        return [told.figure for told in self.charts]
+
+
+def budgets(runs: Sequence[RunData], lines: Sequence[Asked]) -> list[Budget]:
+    """One of each norm: where most runs and mixtures were attacked, then where there are most attacks."""
+    seen: Counter[Budget] = Counter()
+    attacks: Counter[Budget] = Counter()
+    for run in runs:
+        found = [budget for check in run.main_checks if (budget := attacked_within(check))]
+        seen.update({*found})
+        attacks.update(found)
+    seen.update({budget_of(one) for one in lines})
+    chosen: dict[str, Budget] = {}
+    for budget in sorted(seen, key=lambda one: (seen[one], attacks[one], one.size)):
+        chosen[budget.axis] = budget
+    return [chosen[norm] for norm in sorted(chosen)]
+
+
+def attacked_within(check: Check) -> Budget | None:
+    """The budget of an attack, or of the attack that it runs; None for all other checks."""
+    inner = check.params.get("attack")
+    if check.method in AROUND and isinstance(inner, dict) and len(inner) == 1:
+        ((method, fields),) = inner.items()
+        return attacked_within(Check(check.name, method, fields)) if isinstance(fields, dict) else None
+    return check.budget if check.attack else None
+
+
+def budget_of(one: Asked) -> Budget:
+    """Where the attacks on mixtures stand."""
+    return Budget(one.norm, one.plan.eps)
+
+
+def points_of(runs: Sequence[RunData], budget: Budget) -> list[Point]:
+    """The runs that have clean images and attacks of this budget, however many."""
+    found = []
+    for place, run in enumerate(runs):
+        clean = next((check.name for check in run.main_checks if check.clean), None)
+        names = [check.name for check in run.main_checks if attacked_within(check) == budget]
+        if clean is None or not names:
+            continue
+        rows = run.main_rows
+        joint = worst_case(rows.filter(pl.col("check").is_in([clean, *names])))
+        if joint.is_empty():
+            continue
+        alone = accuracies(rows.filter(pl.col("check") == clean)).row(0, named=True)
+        found.append(Point(place, run.label, share_of(alone), share_of(joint.row(0, named=True)), len(names)))
+    return found
+
+
+def plane_chart(
+    points: Sequence[Point], lines: Sequence[Asked], labels: Sequence[str], budget: Budget, identifier: str
+) -> Figure:
+    """Runs as points with their intervals, mixtures as lines from the standard network to the robust one."""
+    norm = NORMS.get(budget.axis, budget.axis)
+    curves = tuple(
+        Curve(point.place, "run", (point.clean.value,), (point.worst.value,), form="points") for point in points
+    )
+    chart = Chart(f"Accuracy and robustness, {norm} {short(budget.size)}", "right on clean images", curves, share=True)
+    made = figure(chart, labels, identifier)
+    dots = [_dot(trace, point) for trace, point in zip(made.spec["data"], points, strict=True)]
+    drawn = [trace for number, one in enumerate(lines) for trace in _line(one, number)]
+    layout = made.spec["layout"]
+    x = {**layout["xaxis"], "rangemode": "normal", "tickformat": ".0%"}
+    y = {**layout["yaxis"], "title": {"text": "right in every attack", "font": {"size": 13}, "standoff": 8}}
+    keys = (*made.keys, *(_line_key(one, number) for number, one in enumerate(lines)))
+    return replace(made, keys=keys, spec={"data": [*drawn, *dots], "layout": {**layout, "xaxis": x, "yaxis": y}})
+
+
+def _dot(trace: Mapping[str, Any], point: Point) -> dict[str, Any]:
+    """A run with its intervals in both directions, hollow where attacks are not finished."""
+    errors = {f"error_{axis}": _bars(share, trace["marker"]["color"]) for axis, share in
+              (("x", point.clean), ("y", point.worst))}  # fmt: skip
+    marker = {**trace["marker"], "symbol": "circle-open" if point.worst.bound else "circle"}
+    note = f"{several(point.attacks, 'attack')}"
+    return {**trace, **errors, "marker": marker, "name": plain(point.label), "text": [note], "hovertemplate": HOVER}
+
+
+def _bars(share: Share, colour: str) -> dict[str, Any]:
+    ends = {"array": [share.high - share.value], "arrayminus": [share.value - share.low]}
+    return {"type": "data", "symmetric": False, **ends, "color": colour, "thickness": 1, "width": 0}
+
+
+def _line(one: Asked, number: int) -> list[dict[str, Any]]:
+    fixed = [at for at in one.found.strengths if at.mixture != POLICY]
+    policy = [at for at in one.found.strengths if at.mixture == POLICY]
+    ink, dash = f"var(--series-{one.place % COLOURS})", DASHES[_dash(number)]
+    line = _trace(one, fixed) | {"mode": "lines+markers", "line": {"color": ink, "dash": dash, "width": 2}}
+    line["marker"] = {"color": ink, "size": 6, "symbol": "diamond"}
+    star = _trace(one, policy) | {"mode": "markers", "marker": {"color": ink, "size": 12, "symbol": "star"}}
+    return [line, star] if policy else [line]
+
+
+def _trace(one: Asked, found: Sequence[AtStrength]) -> dict[str, Any]:
+    return {
+        "type": "scatter", "name": plain(f"mixtures of {one.who}"), "x": [at.clean.value for at in found],
+        "y": [at.worst.value for at in found], "hovertemplate": HOVER,
+        "text": [at.mixture if at.mixture == POLICY else f"strength {strength(at.mixture)}" for at in found],
+    }  # fmt: skip
+
+
+def _line_key(one: Asked, number: int) -> Key:
+    return Key(
+        f"mixtures of {one.who}, {several(one.found.examples, 'image')}",
+        one.place % COLOURS,
+        _dash(number),
+        row=number == 0,
+    )
+
+
+def _dash(number: int) -> int:
+    return number % len(DASHES)
+
+
+def words(points: Sequence[Point], lines: Sequence[Asked]) -> str:
+    """Who is not beaten in both at once, and whether a mixture beats both of its ends."""
+    front = [point.label for point in points if not any(_beats(other, point) for other in points)]
+    said = f"Not beaten in both by another run: {', '.join(front)}." if len(points) > 1 else ""
+    return " ".join(filter(None, [said, *(_of_line(one) for one in lines)]))
+
+
+def _beats(one: Point, other: Point) -> bool:
+    ahead = (one.clean.value - other.clean.value, one.worst.value - other.worst.value)
+    return min(ahead) >= 0 and max(ahead) > 0
+
+
+def _of_line(one: Asked) -> str:
+    ends = [at for at in one.found.strengths if at.mixture != POLICY]
+    clean = max(ends[0].clean.value, ends[-1].clean.value)
+    robust = max(ends[0].worst.value, ends[-1].worst.value)
+    both = max(one.found.strengths, key=lambda at: min(at.clean.value - clean, at.worst.value - robust))
+    lost = [max(0.0, best - got) for best, got in ((clean, both.clean.value), (robust, both.worst.value))]
+    return (
+        f"Mixtures of {one.who} come nearest to the better of the two networks in both at {_at(both)}: "
+        f"{_points(lost[0])} less on clean images and {_points(lost[1])} less under attack."
+    )
+
+
+def _points(share: float) -> str:
+    return f"{decimal(100 * share)} points"
+
+
+def _at(found: AtStrength) -> str:
+    return "the policy’s strengths" if found.mixture == POLICY else f"strength {strength(found.mixture)}"
+
+
+def plane_table(points: Sequence[Point], lines: Sequence[Asked], budget: Budget) -> Table:
+    """The same in numbers."""
+    rows: list[tuple[str, list[Cell]]] = [
+        (point.label, [share_cell(point.clean), share_cell(point.worst), Cell(several(point.attacks, "attack"))])
+        for point in points
+    ]
+    for one in lines:
+        tries = Cell(several(len(one.found.aims), "attack"))
+        for at in one.found.strengths:
+            shares = [Share(rate.value, rate.low, rate.high) for rate in (at.clean, at.worst)]
+            rows.append((f"mixture of {one.who}, {_at(at)}", [*(share_cell(share) for share in shares), tries]))
+    norm = NORMS.get(budget.axis, budget.axis)
+    caption = f"Clean accuracy, and accuracy in the worst case of all attacks within {norm} {short(budget.size)}"
+    return Table(caption, "Run", ("Clean", "Worst case", "Tried"), rows)

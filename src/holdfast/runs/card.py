@@ -1,0 +1,112 @@
+"""What a weights file says about itself."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+from torch import Tensor
+
+from holdfast.errors import CheckpointError
+from holdfast.models import read_metadata
+from holdfast.recipe import Recipe, parse, to_yaml
+from holdfast.runs.directory import Run, version
+from holdfast.runs.splits import Splits
+
+
+def weights_metadata(
+    recipe: Recipe, splits: Splits, state: Mapping[str, Tensor], epoch: int, bases: Mapping[str, Any] | None = None
+) -> dict[str, str]:  # fmt: skip
+    """What a weights file says about itself, enough to rebuild the model without its run.
+
+    Args:
+        recipe: of the run.
+        splits: its images.
+        state: the weights.
+        epoch: after which they are saved.
+        bases: of a composite, what is known of the networks inside.
+    """
+    said = {"bases": json.dumps(bases)} if bases else {}
+    return {
+        "holdfast": version(),
+        "recipe": to_yaml(recipe, Recipe),
+        "shape": json.dumps(splits.shape),
+        "classes": json.dumps(splits.classes),
+        "data": splits.fingerprint,
+        "epoch": str(epoch),
+        "hash": content_hash(state),
+        **said,
+    }
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a weights file written by holdfast says about itself.
+
+    Args:
+        file: the file.
+        recipe: of the run that made it.
+        shape: channels, height and width of the images.
+        classes: name of each class.
+        hash: of the weights' content.
+        epoch: after which they were saved.
+        bases: of a composite, what it says of the networks inside; empty for others.
+    """
+
+    file: Path
+    recipe: Recipe
+    shape: tuple[int, int, int]
+    classes: tuple[str, ...]
+    hash: str
+    epoch: int
+    bases: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read_card(path: Path | str) -> Card:
+    """What the weights of a run's directory (the best, else the last) or of one file say; nothing is built.
+
+    Raises:
+        CheckpointError: if the file was not written by holdfast, or is damaged.
+    """
+    file = Path(path)
+    if file.is_dir():
+        there = Run(file).labels()
+        if not there:
+            raise CheckpointError(f"{file}: expected a run with best.safetensors or last.safetensors; found neither")
+        file = Run(file).weights(there[0])
+    said = read_metadata(file)
+    missing = [key for key in ("recipe", "shape", "classes", "hash") if key not in said]
+    if missing:
+        raise CheckpointError(
+            f"{file}: expected weights written by holdfast; {', '.join(missing)} not stated; "
+            "for other networks use --model and --weights"
+        )
+    try:
+        recipe: Recipe = parse(Recipe, yaml.safe_load(said["recipe"]), where=lambda at: f"{file}: {'.'.join(at)}")
+        classes, shape = tuple(json.loads(said["classes"])), tuple(json.loads(said["shape"]))
+        bases = {role: dict(known) for role, known in dict(json.loads(said.get("bases", "{}"))).items()}
+        return Card(file, recipe, shape, classes, said["hash"], int(said.get("epoch", 0)), bases)
+    except (ValueError, TypeError, yaml.YAMLError) as error:
+        raise CheckpointError(f"{file}: expected metadata written by holdfast; {line_of(error)}") from None
+
+
+def content_hash(state: Mapping[str, Tensor]) -> str:
+    """SHA-256 of names, shapes and bytes of a state dict."""
+    digest = hashlib.sha256()
+    for name in sorted(state):
+        tensor = state[name].detach().cpu().contiguous()
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor.flatten().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def line_of(error: BaseException) -> str:
+    """What an error says, in one line."""
+    text = str(error).strip().partition("\n")[0]
+    return text if isinstance(error, ValueError) and text else f"{type(error).__name__}: {text}".removesuffix(": ")

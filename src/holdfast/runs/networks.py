@@ -1,0 +1,175 @@
+"""Networks of recipes, made anew; composites are made of the networks of other runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from holdfast.data import Split, channel_statistics, subset
+from holdfast.ensembles import NearestNeighbours, OfRuns
+from holdfast.errors import CheckpointError, DataError, HoldfastError, RecipeError
+from holdfast.models import Architecture, build, load_weights, read_state
+from holdfast.models.external import Python
+from holdfast.recipe import Recipe, parse, plain
+from holdfast.runs.card import Card, content_hash, line_of, read_card
+from holdfast.runs.directory import Run
+from holdfast.runs.splits import Splits
+
+Bases = Mapping[str, Mapping[str, Any]]
+"""What is known of the networks inside a composite, `standard` and `robust`: plain values, enough to build them."""
+
+
+def new_model(recipe: Recipe, splits: Splits, bases: Bases | None = None) -> nn.Module:
+    """The recipe's network with fresh weights, normalising by the training images.
+
+    A composite has the weights of the runs it is made of; `bases` are what `find_bases` knows of them, which is asked
+    where they are not given. Those whose files are no more are left fresh.
+    """
+    if splits.train is None:
+        raise DataError(f"data {splits.name}: expected training images; it has a test split only")
+    model: object = recipe.model
+    if isinstance(model, OfRuns):
+        return _filled(recipe, model, splits, find_bases(recipe, splits) if bases is None else bases)
+    mean, std = channel_statistics(splits.train)
+    return new_network(recipe.model, splits.shape, len(splits.classes), seed=recipe.seed, mean=mean, std=std)
+
+
+def new_network(
+    architecture: Architecture, shape: tuple[int, int, int], classes: int, *, seed: int = 0, mean: Any = None,
+    std: Any = None, bases: Bases | None = None,
+) -> nn.Module:  # fmt: skip
+    """A network with fresh weights; what cannot be built is the recipe's fault, a user's factory included."""
+    said: object = architecture
+    try:
+        if isinstance(said, OfRuns):
+            return _composite(said, shape, classes, seed, bases or {})
+        return build(architecture, shape, classes, seed=seed, mean=mean, std=std)
+    except HoldfastError:
+        raise
+    except Exception as error:  # a user's factory may raise anything
+        if isinstance(error, ValueError) or isinstance(architecture, Python):
+            raise RecipeError(f"model: {line_of(error)}") from error
+        raise
+
+
+def find_bases(recipe: Recipe, splits: Splits, run: Run | None = None) -> Bases:
+    """What is known of the networks that a composite is made of; nothing for other networks.
+
+    Args:
+        recipe: of the composite.
+        splits: its images.
+        run: the composite's own run. What its `run.json` says it was made of before must be the same; once it has
+            weights of its own, the other runs may be gone.
+
+    Raises:
+        RecipeError: if a network is not there, was changed, does not fit the images, or is a composite itself.
+    """
+    said: object = recipe.model
+    if not isinstance(said, OfRuns):
+        return {}
+    before: Bases = {} if run is None else run.info().get("bases", {})
+    begun = run is not None and (run.state.exists() or bool(run.labels()))
+    found: dict[str, Mapping[str, Any]] = {}
+    for role in ("standard", "robust"):
+        path = getattr(said, role)
+        if path is None:
+            found[role] = {"neighbours": len(_images(said, recipe, splits))}
+            continue
+        try:
+            found[role] = _found(Path(path.replace("{seed}", str(recipe.seed))), splits, trust=said.trust)
+        except CheckpointError as error:
+            if not begun or role not in before:
+                raise RecipeError(f"model.{role}: {error}") from error
+            found[role] = before[role]
+        _same(role, found[role], before.get(role, found[role]))
+    return found
+
+
+def _found(path: Path, splits: Splits, *, trust: bool) -> dict[str, Any]:
+    """What the weights at a path say; only those of a network that fits."""
+    card = read_card(path)
+    state = read_state(card.file)
+    if content_hash(state) != card.hash:
+        raise CheckpointError(f"{card.file}: expected content with hash {card.hash[:12]}; the file was changed")
+    if isinstance(card.recipe.model, OfRuns):
+        raise CheckpointError(f"{card.file}: expected a network that is not a composite itself")
+    if isinstance(card.recipe.model, Python) and not trust:
+        raise CheckpointError(f"{card.file}: {distrust(card.recipe.model)}, say so with trust: true")
+    _fits(card, splits)
+    kinds = {tensor.dtype for tensor in state.values() if tensor.is_floating_point()}
+    dtype = kinds.pop() if len(kinds) == 1 else torch.get_default_dtype()
+    said = {"path": str(path), "name": card.recipe.name, "weights": card.file.stem, "epoch": card.epoch}
+    model = plain(card.recipe.model, Architecture)
+    return {**said, "sha256": card.hash, "dtype": str(dtype).removeprefix("torch."), "model": model}
+
+
+def distrust(architecture: Python) -> str:
+    """Why a network is not built, for lines that go on with how to allow it."""
+    return f"its recipe calls {architecture.factory}, which could do anything; if you trust the file"
+
+
+def _fits(card: Card, splits: Splits) -> None:
+    if (card.shape, card.classes) == (tuple(splits.shape), tuple(splits.classes)):
+        return
+    wanted, came = ((len(of.classes), "x".join(map(str, of.shape))) for of in (splits, card))
+    names = "" if wanted != came else f", and others than {splits.classes[0]}, ..."
+    raise CheckpointError(
+        f"{card.file}: expected a network of {wanted[0]} classes and images of {wanted[1]}, as {splits.name} has; "
+        f"got {came[0]} and {came[1]}{names}"
+    )
+
+
+def _same(role: str, now: Mapping[str, Any], before: Mapping[str, Any]) -> None:
+    if now.get("sha256") != before.get("sha256"):
+        raise RecipeError(
+            f"model.{role}: {now.get('path')} has other weights ({str(now.get('sha256'))[:12]}) than those this run "
+            f"was made of ({str(before.get('sha256'))[:12]}); start over with --fresh"
+        )
+
+
+def _composite(said: OfRuns, shape: tuple[int, int, int], classes: int, seed: int, bases: Bases) -> nn.Module:
+    """A composite of fresh networks."""
+    standard, robust = (_inside(said, shape, classes, bases.get(role, {})) for role in ("standard", "robust"))
+    kinds = [next(network.parameters(), torch.empty(0)).dtype for network in (standard, robust)]
+    if kinds[0] != kinds[1] and not isinstance(robust, NearestNeighbours):
+        raise RecipeError(f"model: expected two networks of the same precision, got {kinds[0]} and {kinds[1]}")
+    return build(lambda shape, _: said.of(standard, robust, shape), shape, classes, seed=seed).to(dtype=kinds[0])
+
+
+def _inside(said: OfRuns, shape: tuple[int, int, int], classes: int, known: Mapping[str, Any]) -> nn.Module:
+    """One of the two in a composite, fresh."""
+    if said.neighbours is not None and "neighbours" in known:
+        return said.neighbours.empty(shape, classes, known["neighbours"])
+    if not {"model", "dtype"} <= known.keys():
+        raise RecipeError("model: expected the two networks that a composite is made of; nothing says which they are")
+    network = new_network(parse(Architecture, known["model"]), shape, classes)
+    return network.to(dtype=getattr(torch, known["dtype"]))
+
+
+def _filled(recipe: Recipe, said: OfRuns, splits: Splits, bases: Bases) -> nn.Module:
+    """A composite with the weights of those inside, or the images."""
+    model: Any = new_network(recipe.model, splits.shape, len(splits.classes), seed=recipe.seed, bases=bases)
+    for role, known in bases.items():
+        if said.neighbours is not None and "neighbours" in known:
+            x, y = _images(said, recipe, splits).batch(slice(None))
+            getattr(model, role).load_state_dict(said.neighbours.of(x, y, len(splits.classes)).state_dict())
+        elif (file := _file(known)).exists():
+            load_weights(getattr(model, role), file)
+    return model  # type: ignore[no-any-return]
+
+
+def _file(said: Mapping[str, Any]) -> Path:
+    path = Path(said["path"])
+    return Run(path).weights(said["weights"]) if path.is_dir() else path
+
+
+def _images(said: OfRuns, recipe: Recipe, splits: Splits) -> Split:
+    """The images that a composite looks among."""
+    if splits.train is None:
+        raise DataError(f"data {splits.name}: expected training images; it has a test split only")
+    some = said.neighbours.subset if said.neighbours is not None else None
+    return splits.train if some is None else subset(splits.train, some, recipe.seed)

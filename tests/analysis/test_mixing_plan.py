@@ -1,0 +1,47 @@
+import json
+import math
+
+import pytest
+
+from holdfast.analysis.mixing_plan import CLEAN, GRID, POLICY, Plan, Try, grid_with, plain, planned
+
+
+def test_the_grid_is_that_of_the_paper():
+    assert len(GRID) == 9
+    assert (GRID[0], GRID[-1]) == (0, math.inf)
+    assert GRID[1] == pytest.approx(10**-0.5)
+    assert GRID[7] == pytest.approx(10**3.5)
+    assert grid_with((4, 1, 4), 2) == (0, 1, 2, 4, math.inf)
+
+
+def test_every_mixture_is_aimed_at_once_and_few_at_other_radii():
+    plan = Plan(strengths=(0.0, 1.0, math.inf), eps=0.1, radii=(0.05, 0.1, 0.2), at=1.0, adaptive=True)
+    main = [Try(0.1, aim) for aim in (0.0, 1.0, math.inf, POLICY)]
+    assert plan.tries[:5] == (CLEAN, *main)
+    assert plan.tries[5:] == tuple(Try(eps, one.aim) for eps in (0.05, 0.2) for one in main)
+    assert [plan.place(mixture) for mixture in plan.mixtures] == [0, 1, 2, 3]
+    alone = Plan(strengths=(0.0, 1.0, math.inf), eps=0.1, radii=(0.2,))
+    assert alone.tries[4:] == (Try(0.2, 0.0), Try(0.2, math.inf))  # infinity is the chosen one too
+
+
+def test_a_plan_survives_json():
+    plan = Plan(strengths=GRID, eps=0.1, radii=(0.2,), at=GRID[4], adaptive=True)
+    text = json.dumps(plan.settings(), allow_nan=False)
+    assert planned(json.loads(text)) == plan
+    assert plain({"a": [math.inf, (1.0, None)], "b": "inf"}) == {"a": ["inf", [1.0, None]], "b": "inf"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"strengths": (0.0, 1.0)}, "with 0, inf and infinity"),
+        ({"strengths": (1.0, math.inf)}, "rising strengths with 0"),
+        ({"strengths": (0.0, math.inf, 1.0)}, "rising strengths"),
+        ({"strengths": (0.0, math.inf), "at": 1.0}, "with 0, 1 and infinity"),
+        ({"strengths": (0.0, math.inf), "eps": 0.0}, "positive and finite"),
+        ({"strengths": (0.0, math.inf), "radii": (math.inf,)}, "positive and finite"),
+    ],
+)
+def test_bad_plans_get_one_line(fields, words):
+    with pytest.raises(ValueError, match=words):
+        Plan(**{"eps": 0.1, **fields})

@@ -1,0 +1,134 @@
+"""`holdfast analyse mixing` and `neighbours` as a user calls them."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from holdfast.results import Ledger
+from tests.end_to_end.command import good, measured, refused, said
+from tests.end_to_end.test_certify import SMALL
+from tests.report.reading import read
+
+RUN, OTHER = "runs/tiny/seed-0", "runs/other/seed-0"
+CHECKS = "checks=[clean, {pgd: {threat: {linf: 0.2}, steps: 3}}]"
+MIX = ["analyse", "mixing", RUN, OTHER, "--strengths", "1", "--mixing", "largest", "--radii", "0.1"]
+LOOK = ["analyse", "neighbours", RUN, "--k", "3,1", "--strengths", "0.1", "--examples", "10"]
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    monkeypatch.setattr("holdfast.report.page.plotly_script", lambda: "")
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    path = tmp_path_factory.mktemp("pair")
+    (path / "tiny.yaml").write_text(SMALL)
+    (path / "other.yaml").write_text(SMALL.replace("name: tiny", "name: other"))
+    good("run", "tiny.yaml", "--set", "train.epochs=6", "--set", CHECKS, cwd=path)
+    good("run", "other.yaml", "--set", "train.epochs=3", "--set", CHECKS, cwd=path)
+    return path
+
+
+@pytest.fixture
+def place(trained, tmp_path):
+    shutil.copytree(trained, tmp_path / "here")
+    return tmp_path / "here"
+
+
+def clean(path):
+    rows = Ledger(path / "ledger").read().filter(check="clean", weights="best").sort("example")
+    return rows["correct"].to_list()
+
+
+def test_mixtures_are_printed_kept_by_example_and_shown(place):
+    found = said(*MIX, cwd=place)
+    rows = measured(place / RUN, "mixing")
+    right = np.array(rows["right"].to_list())
+    assert right.shape == (40, 1 + 3 + 3, 3)  # clean, three aims, and the same at another radius
+    assert right[:, 0, 0].tolist() == clean(place / RUN)
+    assert right[:, 0, 2].tolist() == clean(place / OTHER)
+    assert found["settings"]["attack"] == "pgd linf eps=0.2 steps=3"
+    assert found["settings"]["strengths"] == [0.0, 1.0, "inf"]
+    at = found["result"]["strengths"][1]
+    assert at["itself"]["value"] == right[:, 2, 1].mean()
+    assert at["worst"]["value"] == right[:, :, 1].all(axis=1).mean()  # the smaller radius lies within the larger
+    assert len(rows["robust_on_standard"][0]) == 10
+    shown = good(*MIX, cwd=place)
+    assert "mixtures by gradient ratios of the largest logits, pgd linf eps=0.2 steps=3, 40 images" in shown
+    assert "worst within eps" in shown
+    page = read(place / found["report"])
+    assert any(caption.startswith("Attacks by aim: tiny/seed-0 (best) and other/seed-0") for caption in page.tables)
+
+
+def test_batches_resuming_and_repeating_do_not_change_the_rows(place, monkeypatch):
+    whole = said(*MIX, cwd=place)
+    before = measured(place / RUN, "mixing")
+    parts = sorted((place / RUN / "measures").glob("mixing-*"))
+    assert len(parts) == 2
+    parts[0].unlink()
+    again = said(*MIX, "--batch-size", "7", cwd=place)
+    assert measured(place / RUN, "mixing")["right"].to_list() == before["right"].to_list()
+    assert again["result"] == whole["result"]
+    monkeypatch.setattr("holdfast.analysis.mixing.mixing_measures", None)  # nothing is asked twice
+    assert said(*MIX, cwd=place)["result"] == whole["result"]
+
+
+COMPOSITE = """name: both
+data: {source: digits, subset: 40, validation: 0.4, test_subset: 40}
+model: {composite: {standard: runs/tiny/seed-0, robust: runs/other/seed-0, mixing: probability, strength: 2}}
+checks: [clean, {pgd: {threat: {linf: 0.2}, steps: 3}}]
+"""
+
+
+def test_the_run_of_a_composite_has_both_networks_and_its_strength(place):
+    (place / "both.yaml").write_text(COMPOSITE)
+    good("run", "both.yaml", cwd=place)
+    found = said("analyse", "mixing", "runs/both/seed-0", "--strengths", "1", "--radii", "none", cwd=place)
+    assert (found["settings"]["strengths"], found["settings"]["at"]) == ([0.0, 1.0, 2.0, "inf"], 2.0)
+    assert found["settings"]["mixing"] == "probabilities"
+    right = np.array(measured(place / "runs/both/seed-0", "mixing")["right"].to_list())
+    ledger = Ledger(place / "runs/both/seed-0/ledger").read().filter(check="clean").sort("example")
+    assert right[:, 0, 2].tolist() == ledger["correct"].to_list()
+    assert "with a robust network of its own; got another" in refused(
+        "analyse", "mixing", "runs/both/seed-0", OTHER, cwd=place
+    )
+
+
+def test_neighbours_are_a_question_for_each_number(place, monkeypatch):
+    found = said(*LOOK, cwd=place)
+    assert [*found["result"]] == ["1", "3"]
+    assert found["result"]["3"]["examples"] == 10
+    network = [found["result"][k]["strengths"][0] for k in ("1", "3")]
+    assert network[0]["itself"] == network[0]["on_standard"]
+    assert network[0]["clean"] == network[1]["clean"]
+    shown = good(*LOOK, cwd=place)
+    assert "uniform neighbours among 24 images, pgd linf eps=0.2 steps=3" in shown
+    page = read(place / found["report"])
+    assert any("Network and neighbours" in caption for caption in page.tables)
+    monkeypatch.setattr("holdfast.analysis.mixing.tried", None)
+    assert said(*LOOK[:4], "1", *LOOK[5:], cwd=place)["result"]["1"] == found["result"]["1"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["mixing", RUN], "analyse mixing: expected STANDARD and ROBUST, or the run of a composite"),
+        (["mixing", RUN, "runs/none"], "none"),
+        (["mixing", RUN, OTHER, "--mixing", "larges"], "--mixing: unknown name 'larges'; known: classes, largest"),
+        (["mixing", RUN, OTHER, "--mixing", "{probability: {temperatur: 1}}"], "Did you mean 'temperature'?"),
+        (["mixing", RUN, OTHER, "--mixing", "{"], "--mixing: expected a mixing as a recipe has it; got '{'"),
+        (["mixing", RUN, OTHER, "--strengths", "-1"], "--strengths: expected numbers from 0 on"),
+        (["mixing", RUN, OTHER, "--strengths", "many"], "--strengths"),
+        (["mixing", RUN, OTHER, "--at", "-1"], "--at: expected a strength from 0 to inf, got -1"),
+        (["mixing", RUN, OTHER, "--radii", "0"], "--radii: expected positive numbers"),
+        (["mixing", RUN, OTHER, "--norm", "l2"], "analyse mixing: expected --eps beside --norm l2"),
+        (["neighbours", RUN, "--k", "0"], "--k: expected whole numbers from 1 to the 24 training images"),
+        (["neighbours", RUN, "--k", "1.5"], "--k: expected whole numbers"),
+        (["neighbours", RUN, "--k", "25"], "--k: expected whole numbers"),
+        (["neighbours", RUN, "--weights-of", "soft"], "--weights-of: expected uniform or distance, got soft"),
+    ],
+)
+def test_bad_questions_get_one_line(trained, argv, words):
+    assert words in refused("analyse", *argv, cwd=trained)

@@ -1,0 +1,120 @@
+"""Composites from recipes, as a user makes them: bases first, then what is made of them, in one file."""
+
+import json
+import shutil
+from pathlib import Path
+
+import polars as pl
+import pytest
+import yaml
+
+from holdfast.results import Ledger
+from holdfast.runs import Run
+from tests.end_to_end.command import good, refused, said
+
+RUNS = "runs/mixed"
+RECIPE = """
+name: mixed
+data: {source: digits, validation: 0.2, subset: 300, test_subset: 40}
+model: {cnn: {blocks: [[4]], hidden: [], feature_dim: null}}
+train:
+  epochs: 3
+  batch_size: 60
+  optimizer: {adam: {lr: 0.01}}
+checks:
+  - clean
+  - pgd: {threat: {linf: 0.1}, steps: 3}
+  - aimed: {attack: {pgd: {threat: {linf: 0.1}, steps: 3}}, strength: {each: [0, .inf]}}
+variants:
+  standard: {}
+  robust: {train: {objective: {adversarial: {pgd: {threat: {linf: 0.1}, steps: 2}}}}}
+  fixed:
+    model:
+      composite:
+        standard: "runs/mixed/standard/seed-{seed}"
+        robust: "runs/mixed/robust/seed-{seed}"
+        mixing: {probability: {temperature: 0.5}}
+        strength: 2
+  adaptive:
+    model:
+      adaptive_composite:
+        standard: "runs/mixed/standard/seed-{seed}"
+        robust: "runs/mixed/robust/seed-{seed}/last.safetensors"
+        mixing: {gradient_ratio: {gradients: largest}}
+        width: 0.02
+    train:
+      objective: {policy: {threat: {linf: 0.1}, steps: 2, strengths: [0, 1, .inf]}}
+      selection: {metric: robust_accuracy, attack: {pgd: {threat: {linf: 0.1}, steps: 2}}}
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    place = tmp_path_factory.mktemp("composites")
+    (place / "r.yaml").write_text(RECIPE, encoding="utf-8")
+    good("run", "r.yaml", cwd=place)
+    return place
+
+
+def rows(place, variant, weights):
+    return Ledger(place / RUNS / variant / "seed-0" / "ledger").read().filter(pl.col("weights") == weights)
+
+
+def test_variants_run_in_order_and_composites_meet_every_check(place):
+    for variant, weights in (("fixed", "last"), ("adaptive", "best")):
+        found = rows(place, variant, weights)
+        assert found.group_by("check").len()["len"].to_list() == [40] * 4
+        assert "aimed" in found["method"].to_list()
+    info = Run(place / RUNS / "fixed" / "seed-0").info()
+    assert info["model"]["name"] == "composite"
+    assert set(info["weights"]) == {"last"}
+    assert info["bases"]["standard"]["name"] == "mixed/standard/seed-0"
+    assert Run(place / RUNS / "adaptive" / "seed-0").info()["bases"]["robust"]["weights"] == "last"
+
+
+def test_repeated_it_does_nothing_and_says_the_worst_case(place):
+    def files():
+        kinds = ("*.safetensors", "*.parquet")
+        return {file: file.stat().st_mtime_ns for kind in kinds for file in (place / RUNS).rglob(kind)}
+
+    before = files()
+    results = said("run", "r.yaml", cwd=place)["results"]
+    assert files() == before
+    page = (place / RUNS / "report.html").read_text(encoding="utf-8")
+    for variant, weights in (("fixed", "last"), ("adaptive", "best")):
+        assert variant in page
+        survived = rows(place, variant, weights).group_by("example").agg(pl.col("correct").all())["correct"].sum()
+        (worst,) = [
+            record["correct"] for record in results
+            if (record["run"], record["weights"]) == (f"mixed/{variant}/seed-0", weights)
+            and record["check"] == "worst case"
+        ]  # fmt: skip
+        assert worst == survived
+
+
+def test_its_weights_alone_are_enough(place, tmp_path):
+    shutil.copy(place / RUNS / "adaptive" / "seed-0" / "best.safetensors", tmp_path / "alone.safetensors")
+    found = said("evaluate", "alone.safetensors", "--checks", "clean", cwd=tmp_path)["results"][0]
+    clean = rows(place, "adaptive", "best").filter(pl.col("check") == "clean")
+    assert (found["check"], found["correct"]) == ("clean", clean["correct"].sum())
+
+
+def test_show_list_and_schema_know_them(place):
+    shown = yaml.safe_load(good("show", f"{RUNS}/fixed/seed-0", cwd=place))
+    assert shown["model"]["composite"]["mixing"] == {"probability": {"temperature": 0.5, "transform": None}}
+    assert {"composite", "adaptive_composite"} <= set(json.loads(good("list", "models", "--json", cwd=place)))
+    assert "policy" in json.loads(good("list", "objectives", "--json", cwd=place))
+    assert "adaptive_composite" in good("schema", cwd=place)
+
+
+def test_missing_bases_and_plain_networks_are_one_line(tmp_path):
+    text = yaml.safe_load(RECIPE)
+    text["variants"] = {"fixed": text["variants"]["fixed"]}
+    (tmp_path / "r.yaml").write_text(yaml.safe_dump(text), encoding="utf-8")
+    assert "model.standard: runs/mixed/standard/seed-0: expected" in refused("run", "r.yaml", cwd=tmp_path)
+    plain = "train.objective={policy: {threat: {linf: 0.1}}}"
+    (tmp_path / "p.yaml").write_text("name: p\ndata: {source: digits, subset: 60}\nmodel: mlp\n", encoding="utf-8")
+    assert "policy trains the policy of an adaptive composite, got Network" in refused(
+        "train", "p.yaml", "--set", plain, cwd=tmp_path
+    )
+    assert not list(Path(tmp_path).rglob("*.safetensors"))

@@ -1,0 +1,129 @@
+"""Accuracy and robustness in one picture."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.analysis.mixing_plan import Plan
+from holdfast.report import read_runs, write_report
+from holdfast.report.plane import Plane
+from tests.report.factory import FakeCheck, composed, make_run, noise, pgd
+from tests.report.reading import read
+from tests.report.test_mixing import answer, ask
+
+RIGHT = [True] * 4
+
+
+def aimed(eps: float, correct: list[bool], strength: float) -> FakeCheck:
+    inner = pgd(eps, correct)
+    params = {"attack": {"pgd": dict(inner.params)}, "strength": strength}
+    return FakeCheck(f"aimed {inner.name} strength={strength:g}", "aimed", params, correct)
+
+
+def runs(tmp_path: Path, *checks: Any) -> list[Path]:
+    return [make_run(tmp_path / name, found, name=name) for name, found in zip("abc", checks, strict=False)]
+
+
+def section(paths: list[Path]) -> Plane:
+    found = read_runs(paths)
+    return Plane.of(found, [run.label for run in found])
+
+
+CLEAN = FakeCheck("clean", correct=RIGHT)
+
+
+def test_each_run_is_a_point_with_intervals_both_ways(tmp_path: Path) -> None:
+    paths = runs(
+        tmp_path,
+        [FakeCheck("clean", correct=[True, True, True, False]), pgd(0.1, [True, False, False, True])],
+        [CLEAN, pgd(0.1, [False] * 4), pgd(0.1, [True, False, True, False], steps=5)],
+    )
+    (told,) = section(paths).charts
+    first, second = told.figure.spec["data"]
+    assert (first["x"], first["y"]) == ((0.75,), (0.25,))  # an image that is wrong when clean does not hold
+    assert (second["x"], second["y"]) == ((1.0,), (0.0,))  # the worst of both attacks
+    assert first["error_x"]["arrayminus"][0] > 0
+    assert first["error_y"]["array"][0] > 0
+    assert second["text"] == ["2 attacks"]
+    assert "Not beaten in both by another run: a, b." in told.words
+    assert told.figure.title == "Accuracy and robustness, ℓ∞ 0.1"
+
+
+def test_runs_that_are_beaten_are_not_named(tmp_path: Path) -> None:
+    paths = runs(tmp_path, [CLEAN, pgd(0.1, [True] * 4)], [CLEAN, pgd(0.1, [False] * 4)])
+    assert section(paths).charts[0].words == "Not beaten in both by another run: a."
+
+
+def test_attacks_around_others_count_in_the_budget_of_these(tmp_path: Path) -> None:
+    paths = runs(
+        tmp_path,
+        [CLEAN, pgd(0.1, RIGHT), aimed(0.1, [True, False, True, True], 0.0), aimed(0.2, [False] * 4, 0.0)],
+        [CLEAN, pgd(0.1, RIGHT)],
+    )
+    (told,) = section(paths).charts
+    assert [trace["y"] for trace in told.figure.spec["data"]] == [(0.75,), (1.0,)]
+
+
+def test_the_budget_is_that_of_most_runs_and_one_for_each_norm(tmp_path: Path) -> None:
+    paths = runs(
+        tmp_path,
+        [CLEAN, pgd(0.1, RIGHT), pgd(0.3, RIGHT), pgd(0.5, RIGHT, norm="l2"), noise(0.1, RIGHT)],
+        [CLEAN, pgd(0.3, RIGHT), pgd(0.5, RIGHT, norm="l2")],
+        [CLEAN, pgd(0.3, RIGHT), pgd(0.3, RIGHT, steps=3)],
+    )
+    assert [told.figure.title for told in section(paths).charts] == [
+        "Accuracy and robustness, ℓ2 0.5", "Accuracy and robustness, ℓ∞ 0.3",
+    ]  # fmt: skip
+
+
+def test_unfinished_attacks_are_hollow(tmp_path: Path) -> None:
+    paths = runs(tmp_path, [CLEAN, composed("sswa")], [CLEAN, pgd(0.1, RIGHT)])
+    first, second = section(paths).charts[0].figure.spec["data"]
+    assert (first["marker"]["symbol"], second["marker"]["symbol"]) == ("circle-open", "circle")
+
+
+def test_one_run_alone_or_runs_without_attacks_have_no_plane(tmp_path: Path) -> None:
+    paths = runs(tmp_path, [CLEAN, pgd(0.1, RIGHT)], [CLEAN], [CLEAN, noise(0.1, RIGHT)])
+    assert not section(paths).there
+
+
+def test_mixtures_are_a_line_from_one_network_to_the_other(tmp_path: Path) -> None:
+    paths = runs(tmp_path, [CLEAN, pgd(0.1, [False] * 4)])
+    ask(paths[0])
+    ask(paths[0], *_with_policy())
+    (told,) = section(paths).charts
+    line, _, star, dot = sorted(
+        told.figure.spec["data"], key=lambda trace: (trace["name"] == "a", trace["mode"] == "markers")
+    )
+    assert (line["x"], line["y"]) == ([1.0] * 4, [0.0, 0.25, 0.25, 0.25])
+    assert line["text"][1:] == ["strength 1", "strength 100", "strength ∞"]
+    assert (star["text"], dot["y"]) == (["policy"], (0.0,))
+    assert "in both at strength 1: 0.0 points less on clean images and 0.0 points less under attack" in told.words
+    page = read(write_report(paths, tmp_path / "page.html"))
+    caption = next(
+        caption for caption in page.tables if caption.startswith("Clean accuracy, and accuracy in the worst")
+    )
+    assert "ℓ∞ 0.1" in caption
+
+
+def _with_policy() -> tuple[Any, Plan]:
+    plan = Plan(strengths=(0.0, 1.0, 100.0, math.inf), eps=0.1, at=1.0, adaptive=True)
+    return replace(answer(plan), settings={**answer(plan).settings, "mixing": "other"}), plan
+
+
+def test_mixtures_within_another_budget_are_not_drawn_beside_runs(tmp_path: Path) -> None:
+    paths = runs(tmp_path, [CLEAN, pgd(0.2, RIGHT)], [CLEAN, pgd(0.2, RIGHT)])
+    ask(paths[0])
+    (told,) = section(paths).charts
+    assert [trace["name"] for trace in told.figure.spec["data"]] == ["a", "b"]
+
+
+@pytest.mark.parametrize("name", ["a & <b>"])
+def test_names_are_no_markup(tmp_path: Path, name: str) -> None:
+    paths = [make_run(tmp_path / str(n), [CLEAN, pgd(0.1, RIGHT)], name=f"{name}{n}") for n in (0, 1)]
+    assert section(paths).charts[0].figure.spec["data"][0]["name"] == "a &amp; &lt;b&gt;0"

@@ -1,0 +1,203 @@
+"""Composites of runs: what they are made of, files that need nobody else, and refusals in one line."""
+
+import json
+import math
+import shutil
+from dataclasses import replace
+
+import pytest
+import torch
+
+from holdfast.ensembles import NearestNeighbours
+from holdfast.errors import CheckpointError, RecipeError
+from holdfast.models import read_metadata, read_state, write_weights
+from holdfast.runs import Run, find_bases, load_model, new_model
+from tests.training.tiny import outcome, recipe, splits, train
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Two runs of seed 0, with networks of different kinds."""
+    place = tmp_path_factory.mktemp("bases")
+    train(recipe("train.epochs=1"), place / "standard" / "seed-0")
+    train(recipe("train.epochs=1", "model={cnn: {blocks: [[2]], hidden: []}}"), place / "robust" / "seed-0")
+    train(recipe("train.epochs=1", "model={cnn: {blocks: [[8]], hidden: []}}"), place / "other" / "seed-0")
+    return place
+
+
+@pytest.fixture
+def place(made, tmp_path):
+    """A copy of them, to be changed."""
+    return shutil.copytree(made, tmp_path / "bases")
+
+
+def fixed(place, *more, standard="standard", robust="robust"):
+    paths = f"standard: '{place}/{standard}/seed-{{seed}}', robust: '{place}/{robust}/seed-{{seed}}'"
+    return recipe(f"model={{composite: {{{paths}, strength: 2.0}}}}", *more)
+
+
+def adaptive(place, *more):
+    paths = f"standard: '{place}/other/seed-{{seed}}', robust: '{place}/robust/seed-{{seed}}'"
+    policy = "train.objective.policy={threat: {linf: 0.1}, steps: 1, strengths: [0, .inf], alpha_0: 1}"
+    mixing = "mixing: {gradient_ratio: {gradients: largest}}, width: 0.02"
+    return recipe(f"model={{adaptive_composite: {{{paths}, {mixing}}}}}", policy, *more)
+
+
+def x():
+    return splits(recipe()).test.batch(slice(0, 7))[0]
+
+
+def test_a_composite_has_the_best_weights_of_both_and_nothing_to_train(tmp_path, place):
+    of = fixed(place)
+    assert train(of, tmp_path / "run") == []
+    loaded = load_model(tmp_path / "run")
+    assert loaded.card.epoch == 0
+    assert not [name for name, weight in loaded.model.named_parameters() if weight.requires_grad]
+    for role in ("standard", "robust"):
+        base = load_model(place / role / "seed-0").model.eval()
+        assert torch.equal(getattr(loaded.model, role)(x()), base(x()))
+    assert torch.equal(loaded.model(x()), new_model(of, splits(of))(x()))
+    before = Run(tmp_path / "run").weights("last").stat().st_mtime_ns
+    assert train(of, tmp_path / "run") == []
+    assert Run(tmp_path / "run").weights("last").stat().st_mtime_ns == before
+
+
+def test_its_file_needs_nobody_else_and_says_what_it_was_made_of(tmp_path, place):
+    train(fixed(place), tmp_path / "run")
+    expected = load_model(tmp_path / "run").model(x())
+    card = load_model(place / "robust" / "seed-0").card
+    shutil.rmtree(place)
+    file = shutil.move(tmp_path / "run" / "last.safetensors", tmp_path / "alone.safetensors")
+    loaded = load_model(file)
+    assert torch.equal(loaded.model(x()), expected)
+    said = loaded.card.bases["robust"]
+    assert (said["name"], said["weights"], said["sha256"]) == ("tiny/seed-0", card.file.stem, card.hash)
+    assert next(iter(said["model"])) == "cnn"
+
+
+def test_images_as_the_robust_side_are_in_the_file(tmp_path, place):
+    paths = f"standard: '{place}/standard/seed-0', neighbours: {{k: 2, weights: soft, subset: 20}}"
+    of = recipe(f"model={{composite: {{{paths}, mixing: local_bias, strength: .inf}}}}")
+    assert of.model.strength == math.inf
+    train(of, tmp_path / "run")
+    shutil.rmtree(place)
+    model = load_model(tmp_path / "run").model
+    assert isinstance(model.robust, NearestNeighbours)
+    assert (len(model.robust.images), len(model.robust.labels)) == (20, 20)
+    assert float(model.robust.temperature) not in (0.0, 1.0)
+    own, label = splits(of).train.batch(slice(None))
+    found = model.robust(own).argmax(1) == label  # those that are in the subset find themselves
+    assert int(found.sum()) >= 20
+    assert torch.equal(model(own), model.robust(own))
+
+
+def test_a_policy_is_trained_and_the_two_inside_are_not(tmp_path, place):
+    of = adaptive(place)
+    records = train(of, tmp_path / "run")
+    assert len(records) == 8
+    state = read_state(tmp_path / "run" / "last.safetensors")
+    for role, base in (("standard", "other"), ("robust", "robust")):
+        for name, tensor in read_state(place / base / "seed-0" / "best.safetensors").items():
+            assert torch.equal(state[f"{role}.{name}"], tensor)
+    fresh = new_model(of, splits(of)).state_dict()
+    assert not torch.equal(fresh["policy.head.0.weight"], state["policy.head.0.weight"])
+
+
+def test_a_begun_run_goes_on_to_the_same_bits_when_the_others_are_gone(tmp_path, place):
+    of = adaptive(place)
+    train(of, tmp_path / "whole")
+    train(of, tmp_path / "stopped", 3)
+    shutil.rmtree(place)
+    train(of, tmp_path / "stopped")
+    assert outcome(tmp_path / "stopped") == outcome(tmp_path / "whole")
+    with pytest.raises(RecipeError, match=r"model.standard: .*there is none"):
+        train(of, tmp_path / "new")
+
+
+@pytest.mark.parametrize("make", [fixed, adaptive])
+def test_a_run_does_not_change_what_it_is_made_of(tmp_path, place, make):
+    train(make(place), tmp_path / "run", 1)
+    shutil.rmtree(place / "robust")
+    shutil.copytree(place / "other", place / "robust")
+    with pytest.raises(RecipeError, match=r"model.robust: .* has other weights .* start over with --fresh"):
+        train(make(place), tmp_path / "run")
+
+
+def refused(of, *, given=None):
+    with pytest.raises(RecipeError) as caught:
+        find_bases(of, splits(of) if given is None else given)
+    return str(caught.value)
+
+
+def test_what_does_not_fit_is_one_line(tmp_path, place):
+    of = fixed(place)
+    assert refused(fixed(place, robust="nothing")).startswith("model.robust: ")
+    assert refused(fixed(place, "seed=1")).startswith("model.standard: ")
+    few = replace(splits(of), classes=("a", "b"))
+    assert "expected a network of 2 classes and images of 1x8x8, as digits has; got 10 and 1x8x8" in refused(
+        of, given=few
+    )
+    renamed = replace(splits(of), classes=tuple("abcdefghij"))
+    assert "got 10 and 1x8x8, and others than a, ..." in refused(of, given=renamed)
+    large = replace(splits(of), shape=(3, 8, 8))
+    assert "images of 3x8x8" in refused(of, given=large)
+    train(of, place / "nested" / "seed-0")
+    assert "expected a network that is not a composite itself" in refused(fixed(place, standard="nested"))
+    file = place / "standard" / "seed-0" / "best.safetensors"
+    write_weights(file, {name: tensor + 1 for name, tensor in read_state(file).items()}, read_metadata(file))
+    assert "the file was changed" in refused(of)
+    train(recipe("train.fabric.precision=64-true", "train.epochs=1"), place / "double" / "seed-0")
+    with pytest.raises(RecipeError, match="two networks of the same precision"):
+        train(fixed(place, standard="double"), tmp_path / "run")
+
+
+def test_a_network_without_feature_maps_has_no_policy(tmp_path, place):
+    factory = "model={python: 'tests.training.tiny:network'}"
+    train(recipe(factory, "train.epochs=1"), place / "python" / "seed-0")
+    of = adaptive(place, f"model.adaptive_composite.standard={place}/python/seed-0")
+    assert "could do anything; if you trust the file, say so with trust: true" in refused(of)
+    of = replace(of, model=replace(of.model, trust=True))
+    with pytest.raises(Exception, match=r"needs networks with stages\(x\), got Normed"):
+        new_model(of, splits(of))
+
+
+def test_functions_that_files_name_are_called_only_when_trusted(tmp_path, place):
+    train(recipe("model={python: 'tests.training.tiny:network'}", "train.epochs=1"), place / "python" / "seed-0")
+    assert "trust: true" in refused(fixed(place, robust="python"))
+    of = fixed(place, "model.composite.trust=true", robust="python")
+    train(of, tmp_path / "run")
+    with pytest.raises(CheckpointError, match=r"calls tests.training.tiny:network, .* say so with --trust"):
+        load_model(tmp_path / "run")  # what its own recipe says of trust does not count
+    assert load_model(tmp_path / "run", trust=True).model(x()).shape == (7, 10)
+
+
+def test_a_file_without_its_bases_is_refused(tmp_path, place):
+    train(fixed(place), tmp_path / "run")
+    file = tmp_path / "run" / "last.safetensors"
+    said = read_metadata(file)
+    for bases in ({}, {"standard": json.loads(said["bases"])["standard"]}):
+        write_weights(file, read_state(file), {**said, "bases": json.dumps(bases)})
+        with pytest.raises(RecipeError, match="expected the two networks that a composite is made of"):
+            load_model(file)
+    write_weights(file, read_state(file), {**said, "bases": "[1]"})
+    with pytest.raises(CheckpointError, match="expected metadata written by holdfast"):
+        load_model(file)
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("train.objective=noisy", "train.objective: a composite of fixed strength has nothing to train"),
+        ("train.init_from=runs/a", "train.init_from: a composite of fixed strength has nothing to train"),
+        ("model.composite.strength=-1", "strength must not be negative"),
+        ("model.composite.neighbours={k: 3}", "expected either robust or neighbours"),
+        ("model.composite.robust=null", "expected either robust or neighbours"),
+        ("model.composite.robust=' '", "robust: expected the directory of a run or a weights file, got nothing"),
+        ("model.composite.mixing=mean", "unknown name 'mean'; known: gradient_ratio, local_bias, probability"),
+        ("model={composite: {standard: a, neighbours: {k: 3, subset: 2}}}", "expected k at least 1 and a subset of k"),
+        ("model={adaptive_composite: {standard: a, robust: b, width: 0}}", "width must be positive"),
+    ],
+)
+def test_recipes_that_cannot_be_get_one_line(place, override, words):
+    with pytest.raises(RecipeError, match=words):
+        fixed(place, override)
