@@ -75,3 +75,14 @@ def test_what_a_run_started_from_is_among_its_facts(tmp_path: Path) -> None:
     rows = dict(facts_table([read_run(made)]).rows)
     assert rows["Started from"][0].text == f"digits/standard/seed-0, best: {'c' * 64}, epoch 7"
     assert dict(facts_table([read_run(make_run(tmp_path / "fresh", CLEAN))]).rows)["Started from"][0].text
+
+
+def test_a_composite_says_what_it_is_made_of(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", CLEAN)
+    file = run / "run.json"
+    standard = {"path": "runs/a", "name": "a/seed-0", "weights": "best", "epoch": 3, "sha256": "d" * 64}
+    said = {"standard": standard, "robust": {"neighbours": 500}}
+    file.write_text(json.dumps({**json.loads(file.read_text()), "bases": said}))
+    made = dict(facts_table([read_run(run)]).rows)["Made of"][0].text
+    assert made == f"standard: a/seed-0, best: {'d' * 64}, epoch 3\nrobust: 500 training images"
+    assert "Made of" not in dict(facts_table([read_run(make_run(tmp_path / "plain", CLEAN))]).rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -15,7 +15,12 @@ from holdfast.report.tables import Cell, Table
 
 def facts_table(runs: Sequence[RunData]) -> Table:
     """Facts in rows, runs in columns; what a run does not say is said to be missing."""
-    rows = [(name, [Cell(read(run) or MISSING, words=True) for run in runs]) for name, read in FACTS.items()]
+    said = {name: [read(run) for run in runs] for name, read in FACTS.items()}
+    rows = [
+        (name, [Cell(text or MISSING, words=True) for text in texts])
+        for name, texts in said.items()
+        if name not in OF_SOME or any(texts)
+    ]
     return Table("What each run recorded of itself.", "Fact", [run.label for run in runs], rows)
 
 
@@ -98,7 +103,20 @@ def _versions(run: RunData) -> str:
 def _started_from(run: RunData) -> str:
     said = run.section("init_from")
     fresh = "fresh weights" if run.epochs else ""
-    return f"{said.get('name')}, {_one(str(said.get('weights')), dict(said))}" if said else fresh
+    return _other_run(said) if said else fresh
+
+
+def _made_of(run: RunData) -> str:
+    """The networks inside a composite."""
+    return "\n".join(f"{role}: {_base(said)}" for role, said in run.section("bases").items() if isinstance(said, dict))
+
+
+def _base(said: Mapping[str, Any]) -> str:
+    return f"{said['neighbours']} training images" if "neighbours" in said else _other_run(said)
+
+
+def _other_run(said: Mapping[str, Any]) -> str:
+    return f"{said.get('name')}, {_one(str(said.get('weights')), dict(said))}"
 
 
 FACTS: dict[str, Callable[[RunData], str]] = {
@@ -114,9 +132,13 @@ FACTS: dict[str, Callable[[RunData], str]] = {
     "Model": _of("model", "name"),
     "Parameters": _parameters,
     "Started from": _started_from,
+    "Made of": _made_of,
     "Weights (sha256)": _all_weights,
     "Weights in the ledger": _hashes,
     "Training took": _seconds("train"),
     "Evaluation took": _seconds("evaluate"),
     "Versions": _versions,
 }
+
+OF_SOME = frozenset({"Made of"})
+"""Facts that most networks do not have, which are not missing there."""

@@ -194,7 +194,7 @@ def _facts(path: Path) -> dict[str, Any]:
     facts = _json(_text(path), str(path))
     if not isinstance(facts.get("name"), str) or not facts["name"]:
         raise LedgerError(f"{path}: expected a name of the run under 'name', got {facts.get('name')!r}")
-    for key in ("versions", "data", "model", "weights", "seconds", "not_run", "init_from"):
+    for key in ("versions", "data", "model", "weights", "seconds", "not_run", "init_from", "bases"):
         if not isinstance(facts.get(key, {}), dict | None):
             raise LedgerError(f"{path}: expected an object under '{key}', got {type(facts[key]).__name__}")
     return facts
