@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from holdfast.attacks import APGD, PGD, Transfer, Transferred
+from holdfast.attacks import APGD, FGSM, PGD, Aimed, AutoAttack, EightBit, Square, Targeted, Transfer, Transferred
 from holdfast.queries import Counted
 from holdfast.rng import Streams
 from holdfast.threat import L2, Linf
@@ -69,3 +69,16 @@ def test_the_recipes_form_has_a_place_for_the_seed():
     assert check.on(linear(1)).attack == ATTACK
     with pytest.raises(ValueError, match="source: expected the directory of a run or a weights file, got nothing"):
         Transfer(attack=ATTACK, source=" ")
+
+
+@pytest.mark.parametrize("kind", [Square, AutoAttack, EightBit])
+def test_attacks_that_leave_at_the_first_success_are_refused(kind):
+    attack = EightBit(attack=ATTACK) if kind is EightBit else kind(threat=Linf(0.1))
+    says = f"climb to the end; expected pgd, apgd, fgsm or rfgsm, got {kind.__name__}"
+    with pytest.raises(ValueError, match=says):
+        Transfer(attack=attack, source="run")
+    with pytest.raises(ValueError, match=says):
+        Transferred(attack=attack, source=linear(1))
+    with pytest.raises(ValueError, match=says):
+        Aimed(attack=Targeted(attack=attack), strength=1.0)
+    Transfer(attack=Targeted(attack=FGSM(threat=Linf(0.1))), source="run")

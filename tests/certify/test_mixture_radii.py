@@ -43,6 +43,22 @@ class Squared(torch.nn.Module):
         return x * x
 
 
+class Floored(torch.nn.Module):
+    def forward(self, x):
+        return torch.div(x, 0.1, rounding_mode="floor")
+
+
+class Named(torch.nn.Module):
+    def forward(self, x):
+        return torch.mul(x, other=x)
+
+
+def hooked():
+    layer = torch.nn.Linear(2, 2)
+    layer.register_forward_hook(lambda _, __, out: out.relu() * out)
+    return layer
+
+
 class Divided(torch.nn.Module):
     def forward(self, x):
         return 1 / x
@@ -232,6 +248,9 @@ def test_normalisation_pooling_and_convolutions_are_affine_and_keep_their_consta
         (Squared(), "mul is not"),
         (Divided(), "truediv is not"),
         (Absolute(), "abs is not"),
+        (Floored(), "div is not"),
+        (Named(), "mul is not"),
+        (hooked(), "Linear at 0 is not"),
     ],
 )
 def test_what_is_not_affine_is_named(layer, named):
@@ -261,3 +280,24 @@ def test_on_a_line_of_two_images_the_radius_is_the_distance_to_the_middle():
     weighted = NearestNeighbours(tensor([[0.0], [1.0]]), torch.tensor([0, 1]), 2, k=1, weights="distance")
     with pytest.raises(ModelError, match="count alike; got weights distance"):
         unchanged_radius(weighted, tensor([[0.2]]), "l2")
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 10_000), st.sampled_from([0.5, 2.0]))
+def test_theorem_1_holds_for_oracles_beyond_one(seed, strength):
+    model, draw = Bent(seed, bend=0.2), generator(seed + 1)
+    x = torch.rand(1, 2, dtype=torch.float64, generator=draw)
+    oracle = 20 * torch.rand(1, 3, dtype=torch.float64, generator=draw) - 10
+    steep = GradientRatio().measured(model, x)[1]
+    radius = local_bias_radius(model(x), oracle, steep, model.constants(), strength).item()
+
+    def mixture(z):
+        g, s = GradientRatio().measured(model, z)
+        return (g + strength * s * oracle) / (1 + strength * s)
+
+    assert not worst_change(mixture, x, 0.999 * radius)
+
+
+def test_a_tie_has_no_radius():
+    zero = torch.zeros(1, 2, dtype=torch.float64)
+    assert local_bias_radius(zero, zero, zero, Constants(zero[0], zero[0], zero[0]), 1.0).item() == 0

@@ -77,3 +77,8 @@ def test_no_other_threshold_answers_more(points):
 def test_bad_curves_get_one_line(strengths, standard, robust, words):
     with pytest.raises(ValueError, match=words):
         crossing(strengths, standard, robust)
+
+
+def test_shares_that_are_equal_but_for_rounding_are_equal():
+    assert crossing((0.0, 1.0, math.inf), (0.1, 0.4, 0.6), (0.4, 0.3, 0.7)) == math.inf
+    assert crossing((0.0, 1.0, math.inf), (1, 4, 6), (4, 3, 7)) == math.inf

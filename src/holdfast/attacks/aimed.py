@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from holdfast.attacks.to_the_end import to_the_end
+from holdfast.attacks.to_the_end import check_persistent, to_the_end
 from holdfast.ensembles.composite import aimed
 from holdfast.queries import behind
 from holdfast.rng import Streams
@@ -36,6 +36,7 @@ class Aimed:
     def __post_init__(self) -> None:
         if not self.strength >= 0:
             raise ValueError(f"strength must not be negative, got {self.strength}")
+        check_persistent("aimed", self.attack)
 
     @property
     def threat(self) -> Threat:

@@ -7,6 +7,12 @@ from typing import Any
 
 from holdfast.types import Attack
 
+PERSISTENT = frozenset({"PGD", "APGD", "FGSM", "RFGSM"})
+"""Attacks that can, or must, use all their steps on every example."""
+
+AROUND = frozenset({"Targeted", "EOT", "Aimed", "Transferred"})
+"""Attacks that are as persistent as the one inside."""
+
 
 def to_the_end(attack: Attack) -> Attack:
     """The attack, and any attack inside it, without stopping at the first success."""
@@ -16,3 +22,22 @@ def to_the_end(attack: Attack) -> Attack:
         persistent = to_the_end(inside)
         attack = attack if persistent is inside else change(attack, attack=persistent)
     return change(attack, until_lost=False) if getattr(attack, "until_lost", False) else attack
+
+
+def check_persistent(who: str, attack: Attack) -> None:
+    """Refuse attacks of ours that leave an example where the classifier they climb has lost it.
+
+    On another classifier such a point is weak, and the clean image, which some return, is none at all. Attacks of
+    others are taken at their word.
+
+    Raises:
+        ValueError: with those that do not leave.
+    """
+    kind, inside = type(attack), getattr(attack, "attack", None)
+    if kind.__name__ in AROUND and callable(inside):
+        check_persistent(who, inside)
+    elif kind.__module__.startswith("holdfast.attacks") and kind.__name__ not in PERSISTENT:
+        raise ValueError(
+            f"{who} tries what the attack finds on another classifier, so that it must climb to the end; "
+            f"expected pgd, apgd, fgsm or rfgsm, got {kind.__name__}"
+        )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from holdfast.attacks.to_the_end import to_the_end
+from holdfast.attacks.to_the_end import check_persistent, to_the_end
 from holdfast.queries import behind
 from holdfast.rng import Streams
 from holdfast.types import Attack, Classifier, Threat
@@ -30,6 +30,9 @@ class Transferred:
     attack: Attack
     source: Classifier
 
+    def __post_init__(self) -> None:
+        check_persistent("transfer", self.attack)
+
     @property
     def threat(self) -> Threat:
         """Where the attack may search."""
@@ -51,14 +54,17 @@ class Transfer:
         attack: the attack.
         source: directory of a run on the same images (its best weights, else its last), or one weights file; `{seed}`
             in it stands for the seed.
+        trust: whether the source may be made by a function that its weights file names.
     """
 
     attack: Attack
     source: str
+    trust: bool = False
 
     def __post_init__(self) -> None:
         if not self.source.strip():
             raise ValueError("source: expected the directory of a run or a weights file, got nothing")
+        check_persistent("transfer", self.attack)
 
     @property
     def threat(self) -> Threat:

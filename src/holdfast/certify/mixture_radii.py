@@ -99,7 +99,8 @@ def local_bias_radius(g: Tensor, h: Tensor, steep: Tensor, constants: Constants,
     .. math:: b = \sum_{k \in \{i, j\}} \frac{\alpha L_k |g_k(x)|}{1 + \alpha \|\nabla g_k(x)\|_*} + 2 \alpha L_k
               + \frac{M_k}{1 + \alpha M_k}
 
-    which is :math:`|z_i - z_j| / b` where :math:`L_i + L_j = 0` (the printed quotient is then 0 / 0).
+    which is :math:`|z_i - z_j| / b` where :math:`L_i + L_j = 0` (the printed quotient is then 0 / 0). The oracle of the
+    paper lies in [-1, 1]; where :math:`|h_k| > 2` it stands in place of the 2.
 
     Args:
         g: logits, (N, K).
@@ -111,7 +112,8 @@ def local_bias_radius(g: Tensor, h: Tensor, steep: Tensor, constants: Constants,
     _finite(strength)
     z = mix_logits(g, h, robust_share(steep, torch.ones_like(steep), strength)).double()
     g, steep, bend, slope = (part.double() for part in (g, steep, constants.bend, constants.slope))
-    own = strength * bend * g.abs() / (1 + strength * steep) + 2 * strength * bend + slope / (1 + strength * slope)
+    turn = strength * bend * (g.abs() / (1 + strength * steep) + h.double().abs().clamp(min=2))
+    own = turn + slope / (1 + strength * slope)
     own, bend = own.expand_as(z), bend.expand_as(z)
     return _smallest(z, lambda lead, i: _root(bend.gather(1, i) + bend, own.gather(1, i) + own, lead))
 
@@ -220,7 +222,8 @@ def _smallest(z: Tensor, radius: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
 
 def _root(square: Tensor, linear: Tensor, lead: Tensor) -> Tensor:
     """The positive root of `square e^2 + linear e = lead`, in a form that does not cancel; (N, K)."""
-    return 2 * lead / (linear + (linear.square() + 4 * square * lead).sqrt())
+    below = linear + (linear.square() + 4 * square * lead).sqrt()
+    return torch.where(lead > 0, 2 * lead / below, 0.0)
 
 
 def _finite(strength: float) -> None:

@@ -32,7 +32,9 @@ def crossing(strengths: Sequence[float], of_standard: Sequence[float], of_robust
     """
     _check(strengths, of_standard, of_robust)
     ahead = [robust - standard for standard, robust in zip(of_standard, of_robust, strict=True)]
-    gained = [0.0, *itertools.accumulate(ahead)]  # by trusting h at the first 0, 1, 2, ... strengths instead of g
+    # What is gained by trusting h at the first 0, 1, 2, ... strengths instead of g; rounded, since sums of shares that
+    # are equal need not be so in binary.
+    gained = [0.0, *(round(total, 9) for total in itertools.accumulate(ahead))]
     trusted = max(range(len(gained)), key=lambda place: (gained[place], place))
     if trusted in (0, len(ahead)):
         return math.inf if trusted else 0.0

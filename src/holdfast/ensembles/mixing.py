@@ -186,7 +186,8 @@ class RobustTransform:
     r"""Makes robust logits as sure as they deserve, without training: :math:`s\,\mathrm{sgn}(u) |u|^p`.
 
     :math:`u = \mathrm{GELU}(\bar h + c)`, where :math:`\bar h` are the logits of an image less their mean, over their
-    deviation. GELU rises above -0.7518, so that the largest logit stays the largest if it is above that.
+    deviation. GELU rises where its argument is positive, and there is above all that it is elsewhere: the largest logit
+    stays the largest if it is above :math:`-c`.
 
     Args:
         scale: :math:`s`.

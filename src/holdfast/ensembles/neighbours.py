@@ -155,6 +155,8 @@ def _check(x: Tensor, y: Tensor, k: int, weights: str, temperature: float | None
         raise ValueError(f"nearest neighbours: k must lie between 1 and the {len(x)} images, got {k}")
     if weights not in ("uniform", "distance", "soft"):
         raise ValueError(f"nearest neighbours: weights must be uniform, distance or soft, got {weights}")
+    if weights == "soft" and k == 1 and len(x) > 1:
+        raise ValueError("nearest neighbours: soft weights of one neighbour have no gradient; expected k of 2 or more")
     if search not in ("exact", "faiss"):
         raise ValueError(f"nearest neighbours: search must be exact or faiss, got {search}")
     if temperature is not None and not 0 < temperature < float("inf"):

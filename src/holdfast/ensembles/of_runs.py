@@ -27,14 +27,14 @@ class Neighbours:
 
     Args:
         k: how many neighbours are asked.
-        weights: `uniform`, `distance` or `soft`.
+        weights: `uniform`, `distance` or `soft`, which alone shows attacks a gradient.
         subset: look among this many training images, balanced over the classes.
         temperature: of `soft`; None for what suits the images.
         search: `exact` or `faiss`.
     """
 
     k: int = 10
-    weights: Literal["uniform", "distance", "soft"] = "uniform"
+    weights: Literal["uniform", "distance", "soft"] = "soft"
     subset: int | None = None
     temperature: float | None = None
     search: Literal["exact", "faiss"] = "exact"

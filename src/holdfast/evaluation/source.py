@@ -12,12 +12,14 @@ from holdfast.checks import Check
 from holdfast.data import Split
 from holdfast.errors import CheckpointError, ModelError, RecipeError
 from holdfast.evaluation.subject import Subject, place, try_out
+from holdfast.models import Architecture
+from holdfast.recipe import to_yaml
 from holdfast.results import Ledger
 from holdfast.runs import load_model
 
 
 def with_source(check: Check, subject: Subject, split: Split, seed: int) -> tuple[Check, tuple[str, ...]]:
-    """The check ready to run, and the hash of the weights it brings along; a check without any stays as it is.
+    """The check ready to run, and what tells the network it brings along; a check without any stays as it is.
 
     Raises:
         RecipeError: if the weights are not there, or the network does not fit the images.
@@ -26,12 +28,13 @@ def with_source(check: Check, subject: Subject, split: Split, seed: int) -> tupl
         return check, ()
     path = check.path(seed)
     try:
-        loaded = load_model(path, trust=subject.trust)
+        loaded = load_model(path, trust=check.trust, remedy="trust: true")
         try_out(loaded.model, split)
     except (CheckpointError, ModelError) as error:
         raise RecipeError(f"checks: transfer: source {path}: {error}") from error
     source: Any = loaded.model.eval().requires_grad_(False).to(place(subject.model))
-    return check.on(source), (loaded.card.hash,)
+    # Composites of other strengths have the same weights.
+    return check.on(source), (loaded.card.hash, to_yaml(loaded.card.recipe.model, Architecture))
 
 
 def forget_others(ledger: Ledger, gallery: Path | None, key: str, label: str, weights: str) -> None:

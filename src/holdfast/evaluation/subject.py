@@ -22,7 +22,7 @@ class Subject:
         run: name of its run.
         weights: which of its weights.
         hash: of their content.
-        trust: whether networks that checks bring along may be made by factories that their files name.
+        trust: whether its network was allowed to be made by a factory that its file names.
     """
 
     model: Classifier

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import torch
 from torch import fx, nn
 
 from holdfast.errors import ModelError
@@ -29,10 +34,31 @@ LAYERS = (
 )
 """Layers that are affine in evaluation mode; subclasses may be anything."""
 
-OPERATIONS = frozenset(
-    {"add", "sub", "mul", "truediv", "div", "flatten", "reshape", "view", "permute", "mean", "sum", "getitem", "neg"}
-)
+FUNCTIONS: dict[Callable[..., Any], str] = {
+    operator.add: "add",
+    operator.sub: "sub",
+    operator.mul: "mul",
+    operator.truediv: "div",
+    operator.neg: "neg",
+    operator.getitem: "getitem",
+    torch.add: "add",
+    torch.sub: "sub",
+    torch.mul: "mul",
+    torch.div: "div",
+    torch.neg: "neg",
+    torch.flatten: "flatten",
+    torch.reshape: "reshape",
+    torch.permute: "permute",
+    torch.mean: "mean",
+    torch.sum: "sum",
+}
+"""Functions by what they do."""
+
+OPERATIONS = frozenset({*FUNCTIONS.values(), "view"})
 """Operations that are affine in their first argument, or, of `add` and `sub`, in both."""
+
+OPTIONS = frozenset({"dim", "keepdim", "start_dim", "end_dim"})
+"""Keywords that leave them so; `rounding_mode`, for one, does not."""
 
 
 def check_affine(model: nn.Module, who: str) -> None:
@@ -62,8 +88,12 @@ def _is_affine(root: nn.Module, node: fx.Node, inputs: list[fx.Node]) -> bool:
     if node.op == "call_module":
         layer = root.get_submodule(str(node.target))
         untracked = isinstance(layer, nn.modules.batchnorm._BatchNorm) and layer.running_mean is None
-        return type(layer) in LAYERS and not untracked
-    name = str(node.target) if node.op == "call_method" else getattr(node.target, "__name__", "")
+        hooked = bool(layer._forward_hooks or layer._forward_pre_hooks)
+        return type(layer) in LAYERS and not untracked and not hooked
+    if not node.kwargs.keys() <= OPTIONS or any(isinstance(value, fx.Node) for value in node.kwargs.values()):
+        return False
+    target: Any = node.target
+    name = str(target) if node.op == "call_method" else FUNCTIONS.get(target, "")
     only_first = inputs == [node.args[0]] and sum(arg is inputs[0] for arg in node.args) == 1
     return name in OPERATIONS and (only_first or name in ("add", "sub"))
 

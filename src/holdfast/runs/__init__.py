@@ -3,7 +3,7 @@
 from holdfast.runs.card import Card, content_hash, read_card, weights_metadata
 from holdfast.runs.directory import Run, version, versions
 from holdfast.runs.initial import start_from
-from holdfast.runs.networks import Bases, find_bases, new_model, new_network
+from holdfast.runs.networks import Bases, find_bases, fits, new_model, new_network
 from holdfast.runs.splits import Splits, prepare
 from holdfast.runs.weights import Loaded, load_model
 
@@ -15,6 +15,7 @@ __all__ = [
     "Splits",
     "content_hash",
     "find_bases",
+    "fits",
     "load_model",
     "new_model",
     "new_network",

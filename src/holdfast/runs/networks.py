@@ -99,7 +99,7 @@ def _found(path: Path, splits: Splits, *, trust: bool) -> dict[str, Any]:
         raise CheckpointError(f"{card.file}: expected a network that is not a composite itself")
     if isinstance(card.recipe.model, Python) and not trust:
         raise CheckpointError(f"{card.file}: {distrust(card.recipe.model)}, say so with trust: true")
-    _fits(card, splits)
+    fits(card, splits)
     kinds = {tensor.dtype for tensor in state.values() if tensor.is_floating_point()}
     dtype = kinds.pop() if len(kinds) == 1 else torch.get_default_dtype()
     said = {"path": str(path), "name": card.recipe.name, "weights": card.file.stem, "epoch": card.epoch}
@@ -112,7 +112,12 @@ def distrust(architecture: Python) -> str:
     return f"its recipe calls {architecture.factory}, which could do anything; if you trust the file"
 
 
-def _fits(card: Card, splits: Splits) -> None:
+def fits(card: Card, splits: Splits) -> None:
+    """Refuse weights of a network for other images or classes.
+
+    Raises:
+        CheckpointError: saying which.
+    """
     if (card.shape, card.classes) == (tuple(splits.shape), tuple(splits.classes)):
         return
     wanted, came = ((len(of.classes), "x".join(map(str, of.shape))) for of in (splits, card))
@@ -146,7 +151,10 @@ def _inside(said: OfRuns, shape: tuple[int, int, int], classes: int, known: Mapp
         return said.neighbours.empty(shape, classes, known["neighbours"])
     if not {"model", "dtype"} <= known.keys():
         raise RecipeError("model: expected the two networks that a composite is made of; nothing says which they are")
-    network = new_network(parse(Architecture, known["model"]), shape, classes)
+    architecture = parse(Architecture, known["model"])
+    if isinstance(architecture, Python) and not said.trust:  # `known` may come from a file that somebody has edited
+        raise RecipeError(f"model: {distrust(architecture)}, say so with trust: true")
+    network = new_network(architecture, shape, classes)
     return network.to(dtype=getattr(torch, known["dtype"]))
 
 

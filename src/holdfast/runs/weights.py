@@ -23,13 +23,14 @@ class Loaded:
     card: Card
 
 
-def load_model(path: Path | str, *, trust: bool = False) -> Loaded:
+def load_model(path: Path | str, *, trust: bool = False, remedy: str = "--trust (in Python, trust=True)") -> Loaded:
     """Rebuild a model from a run's directory (its best weights, else its last) or from one weights file.
 
     Args:
         path: directory or file.
         trust: call a factory that the file names. A file from somebody else could name any function, so without it
             only holdfast's own networks are rebuilt, inside composites, too.
+        remedy: how trust is said where it is asked for, for the message.
 
     Raises:
         CheckpointError: if the file was not written by holdfast, is damaged or changed, or is not trusted.
@@ -37,7 +38,7 @@ def load_model(path: Path | str, *, trust: bool = False) -> Loaded:
     card = read_card(path)
     for architecture in _named(card):
         if isinstance(architecture, Python) and not trust:
-            raise CheckpointError(f"{card.file}: {distrust(architecture)}, say so with --trust (in Python, trust=True)")
+            raise CheckpointError(f"{card.file}: {distrust(architecture)}, say so with {remedy}")
     shape, classes = card.shape, len(card.classes)
     model = new_network(card.recipe.model, shape, classes, seed=card.recipe.seed, bases=card.bases)
     kinds = {tensor.dtype for tensor in read_state(card.file).values() if tensor.is_floating_point()}

@@ -41,8 +41,8 @@ def ask(
         Path | None, typer.Argument(metavar="[ROBUST]", help="Robust run or weights; a composite has its own.")
     ] = None,
     mixing: Annotated[
-        str, typer.Option("--mixing", help="classes, largest, probability, transformed, or as a recipe has it.")
-    ] = "classes",
+        str | None, typer.Option("--mixing", help="classes, largest, probability, transformed, or as a recipe has it.")
+    ] = None,
     strengths: Strengths = None,
     at: Annotated[
         float | None, typer.Option("--at", help="The strength to show where only one is; else the middle one.")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from holdfast.cli.evaluate import Ready
-from holdfast.errors import ModelError, RecipeError, unknown
+from holdfast.errors import RecipeError, unknown
 
 if TYPE_CHECKING:
     from torch import nn
@@ -35,7 +35,7 @@ class PairOfNetworks:
     facts: dict[str, Any]
 
 
-def pair_of(ready: Ready, robust: Path | None, mixing: str, attack: Attack) -> PairOfNetworks:
+def pair_of(ready: Ready, robust: Path | None, mixing: str | None, attack: Attack) -> PairOfNetworks:
     """The two networks: those of a composite's run, or the run's and another.
 
     Raises:
@@ -46,7 +46,7 @@ def pair_of(ready: Ready, robust: Path | None, mixing: str, attack: Attack) -> P
     from holdfast.ensembles import NearestNeighbours
     from holdfast.ensembles.composite import Pair
     from holdfast.evaluation import try_out
-    from holdfast.runs import load_model
+    from holdfast.runs import fits, load_model
 
     subject: Any = ready.subjects[0]
     if isinstance(subject.model, Pair):
@@ -54,6 +54,8 @@ def pair_of(ready: Ready, robust: Path | None, mixing: str, attack: Attack) -> P
             raise RecipeError(
                 f"analyse mixing: {subject.run} is a composite with a robust network of its own; got another"
             )
+        if mixing is not None:
+            raise RecipeError(f"analyse mixing: {subject.run} is a composite with a mixing of its own; got --mixing")
         one = subject.model
         if isinstance(one.robust, NearestNeighbours):
             raise RecipeError(f"analyse mixing: {subject.run} looks up neighbours; ask `holdfast analyse neighbours`")
@@ -62,13 +64,13 @@ def pair_of(ready: Ready, robust: Path | None, mixing: str, attack: Attack) -> P
         return PairOfNetworks(one.standard, one.robust, one.mixing, one, facts)
     if robust is None:
         raise RecipeError("analyse mixing: expected STANDARD and ROBUST, or the run of a composite; see --help")
-    loaded = load_model(robust)
-    try:
-        try_out(loaded.model, ready.splits.test, len(ready.splits.classes))
-    except ModelError as error:
-        raise ModelError(f"{robust}: {error}") from error
+    loaded = load_model(robust, trust=subject.trust)
+    if isinstance(loaded.model, Pair):
+        raise RecipeError(f"analyse mixing: {robust} is a composite itself; expected one network")
+    fits(loaded.card, ready.splits)
+    try_out(loaded.model, ready.splits.test, len(ready.splits.classes))
     to_device(loaded.model)
-    made = mixing_of(mixing, attack)
+    made = mixing_of(mixing or "classes", attack)
     facts = {"robust": loaded.card.recipe.name, "robust_hash": loaded.card.hash[:12], **mixing_facts(made)}
     return PairOfNetworks(subject.model, loaded.model, made, None, facts)
 
