@@ -39,7 +39,7 @@ def test_a_check_is_a_corruption_an_attack_or_a_certifier():
         (PGD(threat=Linf(0.1)), True, False), (Clean(), False, False), (Margin(constant=1.0), False, True),
     ):  # fmt: skip
         assert (is_attack(check), is_certifier(check)) == (attack, certifier)
-    assert CHECKS.keys() == ATTACKS.keys() | CORRUPTIONS.keys() | CERTIFIERS.keys() | {"stored"}
+    assert CHECKS.keys() == ATTACKS.keys() | CORRUPTIONS.keys() | CERTIFIERS.keys() | {"stored", "transfer"}
     assert len(CHECKS) == len(ATTACKS) + len(CORRUPTIONS) + len(CERTIFIERS) + 1
 
 

@@ -200,4 +200,4 @@ def test_a_range_is_for_search_alone(tmp_path):
 def test_when_every_trial_fails_the_first_reason_is_given(tmp_path):
     path = directory(tmp_path / "here", RECIPE.replace("low: 0.01, high: 1", "low: 1.0e+29, high: 1.0e+30"))
     line = refused("search", "tiny.yaml", "--set", "search.trials=2", cwd=path)
-    assert "no trial of 2 was completed; the first failed with: step" in line
+    assert "no trial of 2 was completed; the first failed with: tiny/trials/0000: step" in line

@@ -64,8 +64,8 @@ class LLR:
 
     @property
     def passes(self) -> Passes:
-        """Of one step: cross entropy, gradient and far loss, the steps of PGD, and the weights through two losses."""
-        return Passes(self.steps + 3, self.steps + 3)
+        """Of one step: cross entropy, gradient and far loss, the steps of PGD, and the weights."""
+        return Passes(self.steps + 3, self.steps + 2)
 
     def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
         """Terms of a batch."""
