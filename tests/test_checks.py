@@ -40,7 +40,7 @@ def test_a_check_is_a_corruption_an_attack_or_a_certifier():
     ):  # fmt: skip
         assert (is_attack(check), is_certifier(check)) == (attack, certifier)
     assert CHECKS.keys() == ATTACKS.keys() | CORRUPTIONS.keys() | CERTIFIERS.keys() | {"stored", "transfer"}
-    assert len(CHECKS) == len(ATTACKS) + len(CORRUPTIONS) + len(CERTIFIERS) + 1
+    assert len(CHECKS) == len(ATTACKS) + len(CORRUPTIONS) + len(CERTIFIERS) + 2
 
 
 def test_stronger_checks_of_a_preset_are_stronger():

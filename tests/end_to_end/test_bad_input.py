@@ -53,7 +53,10 @@ RECIPES = {
         BASE + "checks:\n  - pgd: {threat: {linf: {epsilon: 0.1}}}\n",
         "bad.yaml:4: checks.0.pgd.threat.linf.epsilon: unknown",
     ),
-    "unknown name": ("data: digits\nmodel: resnet19\n", "bad.yaml:2: model: unknown name 'resnet19'; known: adaptive_composite, allconv, "),
+    "unknown name": (
+        "data: digits\nmodel: resnet19\n",
+        "bad.yaml:2: model: unknown name 'resnet19'; known: adaptive_composite, ",
+    ),
     "unknown data": ("data: digit\nmodel: mlp\n", "bad.yaml:1: data.source: unknown name 'digit'"),
     "wrong type": (BASE + "train: {epochs: many}\n", "bad.yaml:3: train.epochs: expected a valid integer; got 'many'"),
     "out of range": (BASE + "train: {batch_size: 0}\n", "bad.yaml:3: train: batch_size must be at least 1, got 0"),
