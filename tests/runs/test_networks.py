@@ -171,6 +171,18 @@ def test_functions_that_files_name_are_called_only_when_trusted(tmp_path, place)
     assert load_model(tmp_path / "run", trust=True).model(x()).shape == (7, 10)
 
 
+def test_what_run_json_says_of_a_network_that_is_gone_is_not_trusted(tmp_path, place):
+    of = fixed(place)
+    train(of, tmp_path / "run")
+    shutil.rmtree(place / "standard")
+    file = tmp_path / "run" / "run.json"
+    said = json.loads(file.read_text())
+    said["bases"]["standard"]["model"] = {"python": {"factory": "tests.training.tiny:network"}}
+    file.write_text(json.dumps(said))
+    with pytest.raises(RecipeError, match=r"calls tests.training.tiny:network, .* say so with trust: true"):
+        train(of, tmp_path / "run")
+
+
 def test_a_file_without_its_bases_is_refused(tmp_path, place):
     train(fixed(place), tmp_path / "run")
     file = tmp_path / "run" / "last.safetensors"

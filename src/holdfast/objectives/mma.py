@@ -16,7 +16,6 @@ from torch import Tensor, nn
 
 from holdfast.attacks.minimal import ball
 from holdfast.attacks.search import with_a_length
-from holdfast.errors import DataError
 from holdfast.gradients import input_gradient
 from holdfast.losses import cross_entropy
 from holdfast.objectives.batch_stats import BatchStats, Statistics, check_batch_stats
@@ -24,6 +23,7 @@ from holdfast.objectives.centroids import everywhere
 from holdfast.objectives.checks import positive
 from holdfast.objectives.climb import check_steps
 from holdfast.objectives.passes import Passes
+from holdfast.objectives.places import places_of
 from holdfast.rng import Streams, streams
 from holdfast.threat.ball import Ball
 from holdfast.threat.shape import per_example
@@ -149,7 +149,7 @@ class Budgets(nn.Module):
     def search(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Boundary:
         """The boundary near each example, within budgets that are renewed by it."""
         x, rng = x.detach(), streams(rng, x)
-        places = self._places(rng.indices)
+        places = places_of("mma", self.examples, rng.indices)
         radius = self.budgets[places].clamp(min=self.objective.least).to(x)
         with self.statistics.attacking(model, clean=True), torch.no_grad():
             right = soft_margin(model(x), y) < 0
@@ -202,14 +202,6 @@ class Budgets(nn.Module):
         largest = FARTHER * self.threat.eps
         scale = bisect(lambda scale: soft_margin(model(at(scale)), y), radius, largest, self.objective.searches)
         return scale, at(scale)
-
-    def _places(self, indices: Tensor) -> Tensor:
-        indices = indices.to(self.examples.device)
-        places = torch.searchsorted(self.examples, indices).clamp(max=len(self.examples) - 1)
-        strange = indices[self.examples[places] != indices]
-        if len(strange):
-            raise DataError(f"mma: expected training examples; example {int(strange[0])} is not one of them")
-        return places
 
     @torch.no_grad()
     def _remember(self, places: Tensor, budget: Tensor) -> None:

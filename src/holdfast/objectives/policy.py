@@ -13,7 +13,7 @@ from holdfast.attacks.search import with_a_length
 from holdfast.ensembles import AdaptiveComposite
 from holdfast.ensembles.crossing import crossing
 from holdfast.ensembles.policy import LIMIT
-from holdfast.errors import DataError, ModelError
+from holdfast.errors import ModelError
 from holdfast.gradients import input_gradient
 from holdfast.losses import cross_entropy
 from holdfast.modes import evaluating
@@ -22,6 +22,7 @@ from holdfast.objectives.centroids import everywhere
 from holdfast.objectives.checks import not_negative
 from holdfast.objectives.climb import check_steps
 from holdfast.objectives.passes import Passes
+from holdfast.objectives.places import places_of
 from holdfast.rng import Streams, permutation, streams
 from holdfast.threat.shape import per_example
 from holdfast.types import Classifier, Examples, Terms, Threat
@@ -207,7 +208,7 @@ class Choosing(nn.Module):
 
     def _aimed(self, x: Tensor, y: Tensor, indices: Tensor) -> tuple[Tensor, Tensor]:
         """Images attacked at one strength each, and which strength that is, (N,); it counts as seen."""
-        places = self._places(indices.to(self.examples.device))
+        places = places_of("policy", self.examples, indices)
         visits = zip((places // BLOCK).tolist(), self.seen[places].tolist(), strict=True)
         which = torch.tensor([turn(len(self.objective.strengths), *visit) for visit in visits], device=x.device)
         (more,) = everywhere(torch.zeros_like(self.seen).index_fill_(0, places, 1))
@@ -215,13 +216,6 @@ class Choosing(nn.Module):
         if self._remembered is not None:
             return self._remembered(places, which, x), which
         return attacked(self.attack, self._composite[0], x, y, self.objective.strengths, which), which
-
-    def _places(self, indices: Tensor) -> Tensor:
-        places = torch.searchsorted(self.examples, indices).clamp(max=len(self.examples) - 1)
-        strange = indices[self.examples[places] != indices]
-        if len(strange):
-            raise DataError(f"policy: expected training examples; example {int(strange[0])} is not one of them")
-        return places
 
     def _adaptive(self, model: Classifier, x: Tensor, y: Tensor, rng: Streams) -> Tensor:
         """PGD through everything; the examples that have taken all their steps leave the batch."""
