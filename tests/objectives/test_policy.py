@@ -39,6 +39,13 @@ def test_the_sentence_after_equation_9_would_trust_the_wrong_one():
     assert terms_of(3.0, not at_zero) > terms_of(-3.0, not at_zero)  # the sentence's target, the other way round
 
 
+def test_the_strengths_are_those_of_the_paper():
+    assert len(policy.STRENGTHS) == 9
+    assert (policy.STRENGTHS[0], policy.STRENGTHS[-1]) == (0, math.inf)
+    assert policy.STRENGTHS[1] == pytest.approx(10**-0.5)
+    assert policy.STRENGTHS[7] == pytest.approx(10**3.5)
+
+
 def composite(seed=0, count=9):
     x = images(count)
     return AdaptiveComposite(Shown(1, x), Shown(2, x), Probability(), Beta(linear(3, seed=seed)))

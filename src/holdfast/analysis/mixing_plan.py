@@ -7,9 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-GRID = (0.0, *(10 ** (-0.5 + 4 * k / 6) for k in range(7)), math.inf)
-"""Strengths of the paper's adversaries."""
-
 POLICY = "policy"
 """In place of a strength: the mixture whose strength a policy chooses."""
 

@@ -82,10 +82,11 @@ def ask(
 
 def plan_of(pair: PairOfNetworks, eps: float, strengths: str | None, at: float | None, radii: str | None) -> "Plan":
     """What is tried: the composite's own strength is among the strengths, and its policy too."""
-    from holdfast.analysis.mixing_plan import GRID, Plan, grid_with
+    from holdfast.analysis.mixing_plan import Plan, grid_with
+    from holdfast.objectives.policy import STRENGTHS
 
     own = getattr(pair.whole, "strength", None)
-    grid = GRID if strengths is None else strengths_in("--strengths", strengths)
+    grid = STRENGTHS if strengths is None else strengths_in("--strengths", strengths)
     at = next((one for one in (at, own) if one is not None), grid_with(grid)[len(grid_with(grid)) // 2])
     if not at >= 0:
         raise RecipeError(f"--at: expected a strength from 0 to inf, got {at:g}")
