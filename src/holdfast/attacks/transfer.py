@@ -71,10 +71,6 @@ class Transfer:
         """Where the attack may search."""
         return self.attack.threat
 
-    def path(self, seed: int) -> str:
-        """Where the source is."""
-        return self.source.replace("{seed}", str(seed))
-
     def on(self, source: Classifier) -> Transferred:
         """The attack on the classifier that was found there."""
         return Transferred(attack=self.attack, source=source)

@@ -63,7 +63,7 @@ def foresee(job: Job, splits: Splits) -> None:
         if isinstance(check, Stored):
             check.check()
         if isinstance(check, Transfer):
-            _foresee_source(job, check.path(job.recipe.seed))
+            _foresee_source(job, check.source)
     need = [check for check in job.recipe.checks if isinstance(check, (Margin, SmoothedMargin)) and not check.constant]
     if not need or job.run.labels():
         return
@@ -73,11 +73,11 @@ def foresee(job: Job, splits: Splits) -> None:
         raise RecipeError(f"{job.recipe.name}: checks: {type(need[0]).__name__}: {error}") from error
 
 
-def _foresee_source(job: Job, path: str) -> None:
-    from holdfast.runs import read_card
+def _foresee_source(job: Job, source: str) -> None:
+    from holdfast.runs import path_of, read_card
 
     try:
-        read_card(path)
+        read_card(path_of(source, job.recipe.seed))
     except CheckpointError as error:
         raise RecipeError(f"{job.recipe.name}: checks: transfer: source {error}") from error
 

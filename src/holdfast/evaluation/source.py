@@ -15,7 +15,7 @@ from holdfast.evaluation.subject import Subject, place, try_out
 from holdfast.models import Architecture
 from holdfast.recipe import to_yaml
 from holdfast.results import Ledger
-from holdfast.runs import load_model
+from holdfast.runs import load_model, path_of
 
 
 def with_source(check: Check, subject: Subject, split: Split, seed: int) -> tuple[Check, tuple[str, ...]]:
@@ -26,7 +26,7 @@ def with_source(check: Check, subject: Subject, split: Split, seed: int) -> tupl
     """
     if not isinstance(check, Transfer):
         return check, ()
-    path = check.path(seed)
+    path = path_of(check.source, seed)
     try:
         loaded = load_model(path, trust=check.trust, remedy="trust: true")
         try_out(loaded.model, split)

@@ -1,6 +1,6 @@
 """Runs on disk: their directories, their images, and how a model is rebuilt from them."""
 
-from holdfast.runs.card import Card, content_hash, read_card, weights_metadata
+from holdfast.runs.card import Card, content_hash, path_of, read_card, weights_metadata
 from holdfast.runs.directory import Run, version, versions
 from holdfast.runs.initial import start_from
 from holdfast.runs.networks import Bases, find_bases, fits, new_model, new_network
@@ -19,6 +19,7 @@ __all__ = [
     "load_model",
     "new_model",
     "new_network",
+    "path_of",
     "prepare",
     "read_card",
     "start_from",

@@ -67,6 +67,25 @@ class Card:
     epoch: int
     bases: Mapping[str, Any] = field(default_factory=dict)
 
+    def check(self, state: Mapping[str, Tensor]) -> None:
+        """Refuse weights that are not those that the file speaks of.
+
+        Raises:
+            CheckpointError: if they were changed.
+        """
+        if content_hash(state) != self.hash:
+            raise CheckpointError(f"{self.file}: expected content with hash {self.hash[:12]}; the file was changed")
+
+    def facts(self, path: Path) -> dict[str, Any]:
+        """What another run writes down that has taken these weights from a path."""
+        said = {"path": str(path), "name": self.recipe.name, "weights": self.file.stem}
+        return {**said, "epoch": self.epoch, "sha256": self.hash}
+
+
+def path_of(said: str, seed: int) -> Path:
+    """Where a recipe finds another run, its directory or a weights file; `{seed}` stands for the seed."""
+    return Path(said.replace("{seed}", str(seed)))
+
 
 def read_card(path: Path | str) -> Card:
     """What the weights of a run's directory (the best, else the last) or of one file say; nothing is built.

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from holdfast.errors import CheckpointError, RecipeError
 from holdfast.models import load_weights, read_state
-from holdfast.runs.card import content_hash, read_card
+from holdfast.runs.card import path_of, read_card
 from holdfast.runs.directory import Run
 
 
@@ -29,11 +28,10 @@ def start_from(model: nn.Module, init_from: str, *, seed: int, run: Run) -> dict
     Raises:
         RecipeError: if there are no such weights, they were changed, or they do not fit.
     """
-    path = Path(init_from.replace("{seed}", str(seed)))
+    path = path_of(init_from, seed)
     try:
         card = read_card(path)
-        if content_hash(read_state(card.file)) != card.hash:
-            raise CheckpointError(f"{card.file}: expected content with hash {card.hash[:12]}; the file was changed")
+        card.check(read_state(card.file))
         load_weights(model, card.file)
     except CheckpointError as error:
         raise RecipeError(f"train.init_from: {error}") from error
@@ -43,5 +41,4 @@ def start_from(model: nn.Module, init_from: str, *, seed: int, run: Run) -> dict
             f"train.init_from: {card.file} has other weights ({card.hash[:12]}) than those this run started from "
             f"({before[:12]}); start over with --fresh"
         )
-    said = {"path": str(path), "name": card.recipe.name, "weights": card.file.stem}
-    return {**said, "epoch": card.epoch, "sha256": card.hash}
+    return card.facts(path)

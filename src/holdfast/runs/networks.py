@@ -15,7 +15,7 @@ from holdfast.errors import CheckpointError, DataError, HoldfastError, RecipeErr
 from holdfast.models import Architecture, build, load_weights, read_state
 from holdfast.models.external import Python
 from holdfast.recipe import Recipe, parse, plain
-from holdfast.runs.card import Card, content_hash, line_of, read_card
+from holdfast.runs.card import Card, line_of, path_of, read_card
 from holdfast.runs.directory import Run
 from holdfast.runs.splits import Splits
 
@@ -80,7 +80,7 @@ def find_bases(recipe: Recipe, splits: Splits, run: Run | None = None) -> Bases:
             found[role] = {"neighbours": len(_images(said, recipe, splits))}
             continue
         try:
-            found[role] = _found(Path(path.replace("{seed}", str(recipe.seed))), splits, trust=said.trust)
+            found[role] = _found(path_of(path, recipe.seed), splits, trust=said.trust)
         except CheckpointError as error:
             if not begun or role not in before:
                 raise RecipeError(f"model.{role}: {error}") from error
@@ -93,8 +93,7 @@ def _found(path: Path, splits: Splits, *, trust: bool) -> dict[str, Any]:
     """What the weights at a path say; only those of a network that fits."""
     card = read_card(path)
     state = read_state(card.file)
-    if content_hash(state) != card.hash:
-        raise CheckpointError(f"{card.file}: expected content with hash {card.hash[:12]}; the file was changed")
+    card.check(state)
     if isinstance(card.recipe.model, OfRuns):
         raise CheckpointError(f"{card.file}: expected a network that is not a composite itself")
     if isinstance(card.recipe.model, Python) and not trust:
@@ -102,9 +101,8 @@ def _found(path: Path, splits: Splits, *, trust: bool) -> dict[str, Any]:
     fits(card, splits)
     kinds = {tensor.dtype for tensor in state.values() if tensor.is_floating_point()}
     dtype = kinds.pop() if len(kinds) == 1 else torch.get_default_dtype()
-    said = {"path": str(path), "name": card.recipe.name, "weights": card.file.stem, "epoch": card.epoch}
     model = plain(card.recipe.model, Architecture)
-    return {**said, "sha256": card.hash, "dtype": str(dtype).removeprefix("torch."), "model": model}
+    return {**card.facts(path), "dtype": str(dtype).removeprefix("torch."), "model": model}
 
 
 def distrust(architecture: Python) -> str:

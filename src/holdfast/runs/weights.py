@@ -11,7 +11,7 @@ from holdfast.errors import CheckpointError
 from holdfast.models import Architecture, load_weights, read_state
 from holdfast.models.external import Python
 from holdfast.recipe import parse
-from holdfast.runs.card import Card, content_hash, read_card
+from holdfast.runs.card import Card, read_card
 from holdfast.runs.networks import distrust, new_network
 
 
@@ -45,8 +45,7 @@ def load_model(path: Path | str, *, trust: bool = False, remedy: str = "--trust 
     if len(kinds) == 1:  # the precision it was trained in
         model = model.to(dtype=kinds.pop())
     load_weights(model, card.file)
-    if content_hash(model.state_dict()) != card.hash:
-        raise CheckpointError(f"{card.file}: expected content with hash {card.hash[:12]}; the file was changed")
+    card.check(model.state_dict())
     return Loaded(model, card)
 
 
