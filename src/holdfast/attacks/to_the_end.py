@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from holdfast.attacks.apgd import APGD
+from holdfast.attacks.eight_bit import EightBit
+from holdfast.attacks.fgsm import FGSM
+from holdfast.attacks.pgd import PGD
+from holdfast.attacks.rfgsm import RFGSM
 from holdfast.types import Attack
 
-PERSISTENT = frozenset({"PGD", "APGD", "FGSM", "RFGSM"})
+PERSISTENT = (PGD, APGD, FGSM, RFGSM)
 """Attacks that can, or must, use all their steps on every example."""
-
-AROUND = frozenset({"Targeted", "EOT", "Aimed", "Transferred"})
-"""Attacks that are as persistent as the one inside."""
 
 
 def to_the_end(attack: Attack) -> Attack:
@@ -34,9 +36,9 @@ def check_persistent(who: str, attack: Attack) -> None:
         ValueError: with those that do not leave.
     """
     kind, inside = type(attack), getattr(attack, "attack", None)
-    if kind.__name__ in AROUND and callable(inside):
+    if callable(inside) and not isinstance(attack, EightBit):  # which looks for success on the grid by itself
         check_persistent(who, inside)
-    elif kind.__module__.startswith("holdfast.attacks") and kind.__name__ not in PERSISTENT:
+    elif kind.__module__.startswith("holdfast.attacks") and not isinstance(attack, PERSISTENT):
         raise ValueError(
             f"{who} tries what the attack finds on another classifier, so that it must climb to the end; "
             f"expected pgd, apgd, fgsm or rfgsm, got {kind.__name__}"
