@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from holdfast.losses import cross_entropy
-from holdfast.objectives.start import pgd1, starting_point, with_radius
+from holdfast.objectives.start import pgd1, starting_point
 from holdfast.rng import Streams
-from holdfast.threat import L1, L2, Linf
+from holdfast.threat import L1, L2, Linf, with_radius
 from tests.zoo import half_space, half_space_points, images, labels, normed, smooth
 
 THREATS = [Linf(0.1), L2(0.4), L1(1.0)]

@@ -25,8 +25,8 @@ from holdfast.attacks.to_the_end import to_the_end
 from holdfast.ensembles.crossing import crossing
 from holdfast.ensembles.magnitudes import class_magnitudes
 from holdfast.ensembles.mixing import Mixing
-from holdfast.objectives.start import with_radius
 from holdfast.rng import Streams, streams
+from holdfast.threat import with_radius
 from holdfast.types import Attack, Classifier, Threat
 
 WHO = ("standard", "robust")

@@ -12,8 +12,7 @@ Reference:
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 from torch import Tensor
 
@@ -22,7 +21,7 @@ from holdfast.gradients import input_gradient
 from holdfast.modes import evaluating
 from holdfast.objectives.passes import Passes
 from holdfast.rng import Streams
-from holdfast.threat import L0
+from holdfast.threat import L0, with_radius
 from holdfast.types import Classifier, Loss, Threat
 
 Start = Literal["pgd1", "random", "zero"]
@@ -73,10 +72,3 @@ def pgd1(threat: Threat, loss: Loss, model: Classifier, x: Tensor, y: Tensor, rn
     u = threat.sample(x, rng)
     _, grad, _ = input_gradient(loss, model, u, y)
     return threat.project(u + threat.eps * threat.ascent(grad, u), x)
-
-
-def with_radius(threat: Threat, eps: float) -> Threat:
-    """The same threat with another radius."""
-    change: Any = replace
-    changed: Threat = change(threat, eps=eps)
-    return changed

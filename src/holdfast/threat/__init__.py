@@ -10,8 +10,9 @@ from holdfast.threat.l0 import L0
 from holdfast.threat.l1 import L1
 from holdfast.threat.l2 import L2, rescale_into_box
 from holdfast.threat.linf import Linf
+from holdfast.threat.radius import with_radius
 from holdfast.types import Threat
 
 THREATS: dict[str, type[Threat]] = {"linf": Linf, "l2": L2, "l1": L1, "l0": L0}
 
-__all__ = ["L0", "L1", "L2", "THREATS", "Linf", "rescale_into_box"]
+__all__ = ["L0", "L1", "L2", "THREATS", "Linf", "rescale_into_box", "with_radius"]

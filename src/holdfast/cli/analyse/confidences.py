@@ -44,7 +44,7 @@ def _measure(asked: About, threat: "Threat") -> "Measure":
     import torch
 
     from holdfast.analysis.confidence import confidences
-    from holdfast.objectives.start import with_radius
+    from holdfast.threat import with_radius
 
     radii, model = asked.question.settings["radii"], asked.model
 
