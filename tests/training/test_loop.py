@@ -14,7 +14,7 @@ from holdfast.models import load_weights, read_state
 from holdfast.rng import permutation
 from holdfast.runs import Run, load_model, new_model
 from holdfast.training import Epoch, Step, fit
-from holdfast.training.loop import _batches
+from holdfast.training.batches import cuts
 from tests.training.tiny import TIMES, metrics, outcome, recipe, splits, train
 
 
@@ -180,7 +180,7 @@ def test_no_code_in_a_state_can_run(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("examples", "size", "cuts"),
+    ("examples", "size", "expected"),
     [
         (6, 3, [(0, 3), (3, 6)]),
         (7, 3, [(0, 3), (3, 6)]),
@@ -189,8 +189,8 @@ def test_no_code_in_a_state_can_run(tmp_path):
         (1, 3, [(0, 1)]),
     ],
 )
-def test_a_last_batch_of_one_is_dropped_where_there_are_others(examples, size, cuts):
-    assert [(cut.start, cut.stop) for cut in _batches(examples, size)] == cuts
+def test_a_last_batch_of_one_is_dropped_where_there_are_others(examples, size, expected):
+    assert [(cut.start, cut.stop) for cut in cuts(examples, size)] == expected
 
 
 def test_the_running_mean_copies_statistics_and_averages_weights(tmp_path):

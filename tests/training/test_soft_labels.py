@@ -76,7 +76,7 @@ def test_the_loop_passes_images_and_labels_through_all_augmentations(tmp_path):
     loop.advance()
     ((x, target),) = seen
     data = tiny.splits(recipe).train
-    rows = loop._order(0)[loop.batches[0]]
+    rows = loop.batches.rows(0, 0)
     z, y = data.batch(rows)
     for place, augmentation in enumerate((RandomCrop(padding=1), Spider(tau=1.0), Spider(tau=2.0, xi=0.1))):
         rng = Streams(recipe.seed, f"augment {place} in epoch 0", data.index[rows])

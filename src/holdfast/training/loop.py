@@ -16,12 +16,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from holdfast.augment import augmented
 from holdfast.errors import CheckpointError, RecipeError, TrainingError
 from holdfast.optim.schedules import multiplier
 from holdfast.recipe import Recipe
-from holdfast.rng import Streams, derive, permutation
+from holdfast.rng import Streams, derive
 from holdfast.runs import Run, Splits, find_bases, new_model, start_from
+from holdfast.training.batches import Batches
 from holdfast.training.checkpoint import load_state, save_state, save_weights
 from holdfast.training.cost import Cost, now, standard_step
 from holdfast.training.records import Epoch, Step, append, cut
@@ -109,12 +109,11 @@ class _Loop:
             self.objective.meet(self.data, splits.validation, augmented=bool(recipe.data.augment))
         self.mean = RunningMean(self.raw, train.ema) if train.ema is not None else None
         self.judge = Judge(train.selection, splits.validation, recipe.seed)
-        self.batches = _batches(len(self.data), train.batch_size)
+        self.batches = Batches(recipe, self.data, len(splits.classes))
         self.replays = int(getattr(train.objective, "replays", 1))
         self.step, self.finished, self.seconds, self.step_seconds = 0, 0, 0.0, 0.0
         self.standard_seconds: float | None = None
         self.sums: dict[str, float] = {}
-        self._shuffled: tuple[int, Tensor] | None = None
         self._resume()
 
     def _start(self, recipe: Recipe, run: Run) -> dict[str, Any] | None:
@@ -142,7 +141,8 @@ class _Loop:
         epoch, batch = divmod(self.step, self.per_epoch)
         if batch == 0:
             self.sums, self.seconds, self.step_seconds = {}, 0.0, 0.0
-        x, y, index = self._batch(epoch, batch)
+        share = slice(self.fabric.global_rank, None, self.fabric.world_size)
+        x, y, index = self.batches(epoch, batch, self.fabric.device, share)
         if self.standard_seconds is None:
             self.standard_seconds = self._standard_step(x, y)
         working = now(self.fabric.device)
@@ -155,16 +155,6 @@ class _Loop:
         self.step_seconds += now(self.fabric.device) - working
         self.seconds += time.monotonic() - started
         return Step(self.step, self.recipe.train.epochs * self.per_epoch, epoch + 1, float(terms.total.detach()))
-
-    def _batch(self, epoch: int, batch: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Images, labels and indices of this process's part of a batch, augmented and on the device."""
-        rows = self._order(epoch)[self.batches[batch]][self.fabric.global_rank :: self.fabric.world_size]
-        x, y = self.data.batch(rows)
-        index = self.data.index[rows]
-        for place, augment in enumerate(self.recipe.data.augment):
-            rng = Streams(self.recipe.seed, f"augment {place} in epoch {epoch}", index)
-            x, y = augmented(augment, x, y, classes=len(self.splits.classes), rng=rng)
-        return x.to(self.fabric.device), y.to(self.fabric.device), index
 
     def _update(self, x: Tensor, y: Tensor, index: Tensor, epoch: int, replay: int) -> Terms:
         """One step of the optimizer."""
@@ -197,13 +187,6 @@ class _Loop:
         self.model.train()
         with self._own_randomness(", standard"):
             return standard_step(self.model, self.recipe.train.optimizer, x, y)
-
-    def _order(self, epoch: int) -> Tensor:
-        """The order of an epoch, made once."""
-        if self._shuffled is None or self._shuffled[0] != epoch:
-            order = permutation(len(self.data), self.recipe.seed, f"order of epoch {epoch}")
-            self._shuffled = (epoch, order)
-        return self._shuffled[1]
 
     def _kept(self) -> str:
         kept = self.run.weights("last").exists()
@@ -304,12 +287,6 @@ class _Loop:
 
 def _as_it_is(tensor: Tensor) -> Tensor:
     return tensor
-
-
-def _batches(examples: int, size: int) -> list[slice]:
-    """Slices of the order; a last batch of one example is dropped, since BatchNorm cannot learn from it."""
-    cuts = [slice(start, min(start + size, examples)) for start in range(0, examples, size)]
-    return cuts[:-1] if len(cuts) > 1 and cuts[-1].stop - cuts[-1].start == 1 and size > 1 else cuts
 
 
 def _some(index: Tensor) -> str:
