@@ -94,6 +94,36 @@ def test_the_run_of_a_composite_has_both_networks_and_its_strength(place):
     assert "with a robust network of its own; got another" in refused(
         "analyse", "mixing", "runs/both/seed-0", OTHER, cwd=place
     )
+    assert "with a mixing of its own; got --mixing" in refused(
+        "analyse", "mixing", "runs/both/seed-0", "--mixing", "classes", cwd=place
+    )
+    assert "runs/both/seed-0 is a composite itself; expected one network" in refused(
+        "analyse", "mixing", RUN, "runs/both/seed-0", cwd=place
+    )
+
+
+def test_a_robust_network_that_calls_a_function_needs_trust(place, monkeypatch):
+    (place / "making.py").write_text(
+        "from torch import nn\ndef make(classes=10):\n    return nn.Sequential(nn.Flatten(), nn.Linear(64, classes))\n"
+    )
+    monkeypatch.syspath_prepend(str(place))
+    (place / "made.yaml").write_text(SMALL.replace("name: tiny", "name: made"))
+    made = ("--set", "model={python: {factory: 'making:make'}}", "--set", "train.epochs=1", "--set", CHECKS)
+    good("run", "made.yaml", *made, cwd=place)
+    asked = ("analyse", "mixing", RUN, "runs/made/seed-0", "--strengths", "1", "--radii", "none")
+    line = refused(*asked, "--mixing", "probability", cwd=place)
+    assert "its recipe calls making:make" in line
+    assert "say so with --trust" in line
+    assert said(*asked, "--mixing", "probability", "--trust", cwd=place)["result"]["examples"] == 40
+
+
+def test_a_robust_network_of_other_classes_is_refused(place):
+    x, y = np.random.default_rng(0).integers(0, 255, (60, 8, 8), dtype=np.uint8), np.arange(60) % 3
+    np.savez(place / "few.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+    (place / "few.yaml").write_text(SMALL.replace("name: tiny", "name: few"))
+    few = f"data.source={{npz: {{path: '{place}/few.npz'}}}}"
+    good("run", "few.yaml", "--set", few, "--set", "train.epochs=1", "--set", CHECKS, cwd=place)
+    assert "classes" in refused("analyse", "mixing", RUN, "runs/few/seed-0", cwd=place)
 
 
 def test_neighbours_are_a_question_for_each_number(place, monkeypatch):

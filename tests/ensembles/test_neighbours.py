@@ -89,6 +89,7 @@ def test_an_oracle_for_local_bias():
         ({"weights": "near"}, "weights must be uniform, distance or soft, got near"),
         ({"search": "tree"}, "search must be exact or faiss"),
         ({"temperature": 0.0}, "temperature must be positive"),
+        ({"k": 1, "weights": "soft"}, "soft weights of one neighbour have no gradient; expected k of 2 or more"),
     ],
 )
 def test_impossible_settings_are_refused_at_once(fields, says):

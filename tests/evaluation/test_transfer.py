@@ -67,6 +67,22 @@ def test_another_source_under_the_same_name_is_another_check(directory):
     assert len(rows) == 40
 
 
+def test_a_composite_remade_with_another_strength_is_another_source(directory):
+    good("run", "source.yaml", "--set", "name=other", "--set", "model.mlp.hidden=[12]", cwd=directory)
+    mixed = "composite: {standard: runs/source/seed-3, robust: runs/other/seed-3, mixing: probability, strength: 0}"
+    text = SOURCE.replace("name: source", "name: both").replace("train: {epochs: 2}\n", "")
+    (directory / "both.yaml").write_text(text.replace("mlp: {hidden: [8]}", mixed))
+    check = "checks=[{transfer: {attack: {fgsm: {threat: {linf: 0.3}}}, source: runs/both/seed-3}}]"
+    ledger, found = Ledger(directory / "runs/pair/seed-3/ledger"), []
+    for strength in ("0", ".inf"):
+        good("run", "both.yaml", "--fresh", "--set", f"model.composite.strength={strength}", cwd=directory)
+        good("run", "pair.yaml", "--set", check, cwd=directory)
+        rows = ledger.read().filter(pl.col("check").str.contains("runs/both")).sort("example")
+        found.append(rows["loss"].to_list())
+    assert [len(losses) for losses in found] == [40, 40]
+    assert found[0] != found[1]
+
+
 def test_a_source_for_other_images_is_refused_in_one_line(directory):
     other = "checks=[{transfer: {attack: {fgsm: {threat: {linf: 0.1}}}, source: broken.safetensors}}]"
     (directory / "broken.safetensors").write_bytes(b"no")
