@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from types import SimpleNamespace
 
 import pytest
 import typer
@@ -26,6 +27,20 @@ def test_the_first_signal_waits_for_the_step_and_the_second_does_not():
         with pytest.raises(KeyboardInterrupt):
             send(signal.SIGINT)
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+def test_a_log_gets_a_line_a_minute_and_a_quiet_one_none(capsys, monkeypatch):
+    clock = iter([0.0, 59.9, 60.0, 60.0, 61.0, 120.5, 120.5])
+    monkeypatch.setattr("holdfast.cli.screen.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    with Bar().stage("train a") as show:
+        for done in range(4):
+            show(done, 9, f"epoch {done}")
+    assert capsys.readouterr() == ("", "train a  epoch 1  1 of 9\ntrain a  epoch 3  3 of 9\n")
+    monkeypatch.setattr("holdfast.cli.screen.EVERY", 0.0)
+    monkeypatch.setattr("holdfast.cli.screen.time", SimpleNamespace(monotonic=lambda: 0.0))
+    with Bar(quiet=True).stage("train a") as show:
+        show(1, 9)
+    assert capsys.readouterr() == ("", "")
 
 
 def test_an_interruption_of_what_is_saved_says_how_to_resume(capsys):

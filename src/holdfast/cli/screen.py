@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -51,8 +52,12 @@ def interval(low: float, high: float) -> str:
     return f"[{100 * low:.1f}, {100 * high:.1f}]"
 
 
+EVERY = 60.0
+"""Seconds between two lines of progress where nobody watches."""
+
+
 class Bar:
-    """One progress bar with time left, on stderr; silent when that is not a terminal.
+    """One progress bar with time left, on stderr; where that is not a terminal, a line a minute.
 
     Args:
         quiet: never show it.
@@ -72,16 +77,21 @@ class Bar:
             transient=True,
             disable=quiet or not console.is_terminal,
         )
+        self._lines = not quiet and not console.is_terminal
 
     @contextmanager
     def stage(self, title: str) -> Iterator[Any]:
         """A stage of the work; yields `show(done, total, note)`."""
         with self._progress:
-            task = self._progress.add_task(title, total=None)
+            task, spoken = self._progress.add_task(title, total=None), time.monotonic()
 
             def show(done: int, total: int, note: str = "") -> None:
+                nonlocal spoken
                 said = f"{title}  {note}" if note else title
                 self._progress.update(task, completed=done, total=total, description=said)
+                if self._lines and time.monotonic() - spoken >= EVERY:
+                    spoken = time.monotonic()
+                    typer.echo(f"{said.rstrip()}  {done} of {total}", err=True)
 
             yield show
             self._progress.remove_task(task)
