@@ -98,6 +98,28 @@ def test_attacks_see_through_everything(mixing):
     assert torch.autograd.gradcheck(composite, x.clone().requires_grad_(), atol=1e-6)
 
 
+@pytest.mark.parametrize("block", [None, 2])
+@pytest.mark.parametrize("linear", [False, True])
+def test_gradients_of_many_classes_are_those_of_few(monkeypatch, block, linear):
+    """Computed again block by block, they are the same, and so are theirs; weights that learn keep the whole graph."""
+    weight = torch.randn(5, 16, dtype=torch.float64, generator=generator())
+    (g, h), x = models(), images(3).requires_grad_()
+    composite = Composite(Linear(weight, torch.zeros(5).double()) if linear else g, h, GradientRatio(block=block), 0.7)
+
+    def derivatives():
+        (first,) = torch.autograd.grad(composite(x).log_softmax(1)[:, 0].sum(), x, create_graph=True)
+        return first, torch.autograd.grad(first.square().sum(), x)[0]
+
+    plain = derivatives()
+    monkeypatch.setattr("holdfast.ensembles.magnitudes.REMEMBERED", 4)
+    for found, expected in zip(derivatives(), plain, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
+    assert torch.autograd.gradcheck(composite, x, atol=1e-6)
+    learns = composite.robust.requires_grad_(True)
+    composite(x).sum().backward()
+    assert all(parameter.grad is not None for parameter in learns.parameters())
+
+
 @pytest.mark.parametrize("mixing", MIXINGS.values(), ids=MIXINGS)
 def test_without_a_gradient_to_come_nothing_is_recorded(mixing):
     (g, h), x = models(), images(2)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from holdfast.errors import ModelError
 from holdfast.gradients import NO_GRADIENT
@@ -20,11 +21,16 @@ BLOCK = 10
 """Classes that are differentiated together on accelerators; on a CPU one after the other is faster (measured)."""
 
 
+REMEMBERED = 16
+"""Classes whose gradients an attack may hold at once; with more of them it computes each again on its way back."""
+
+
 def class_magnitudes(model: Classifier, x: Tensor, ball: Threat, *, block: int | None = None) -> tuple[Tensor, Tensor]:
     r"""Logits, and :math:`\|\nabla f_i(x)\|_*` of every class, both (N, K).
 
     Where gradients are being recorded and `x` needs one, so do both results: a white-box attack goes through the
-    gradient's gradient. Elsewhere they are constants.
+    gradient's gradient. Elsewhere they are constants. Of many classes and a frozen network, the graph of one block at a
+    time is held.
 
     Args:
         model: the classifier, in the mode it is judged in.
@@ -34,16 +40,14 @@ def class_magnitudes(model: Classifier, x: Tensor, ball: Threat, *, block: int |
     """
     with _recording(x) as (z, through):
         logits = _with_gradient(model(z))
-        classes = logits.shape[1]
-        block = block or (1 if x.device.type == "cpu" else BLOCK)
-        units = torch.eye(classes, dtype=logits.dtype, device=logits.device)
-        found = []
-        for first in range(0, classes, block):
-            vectors = units[first : first + block, None].expand(-1, len(x), -1)
-            keep = through or first + block < classes
-            rows = _products(logits, z, vectors, create_graph=through, retain_graph=keep)
-            found.append(ball.dual(rows.flatten(0, 1)).view(len(rows), len(x)))
-        return _result(logits, through), _result(torch.cat(found).T, through)
+        blocks = _unit_vectors(logits, block or (1 if x.device.type == "cpu" else BLOCK))
+        again = through and logits.shape[1] > REMEMBERED and _is_frozen(model)
+        record = through and not again
+        found = [_block(logits, z, vectors, ball, record) for vectors in blocks]
+        sizes = torch.cat(found).T
+        if again:
+            sizes = _Again.apply(z, sizes, model, ball, blocks)  # type: ignore[no-untyped-call]
+        return _result(logits, through), _result(sizes, through)
 
 
 def top_magnitude(model: Classifier, x: Tensor, ball: Threat) -> tuple[Tensor, Tensor]:
@@ -56,11 +60,62 @@ def top_magnitude(model: Classifier, x: Tensor, ball: Threat) -> tuple[Tensor, T
         return _result(logits, through), _result(ball.dual(rows)[:, None], through)
 
 
+def _unit_vectors(logits: Tensor, block: int) -> list[Tensor]:
+    """What picks the classes of each block, (B, N, K)."""
+    units = torch.eye(logits.shape[1], dtype=logits.dtype, device=logits.device)
+    return [some[:, None].expand(-1, len(logits), -1) for some in torch.split(units, block)]
+
+
+def _block(logits: Tensor, z: Tensor, vectors: Tensor, ball: Threat, record: bool) -> Tensor:
+    """Magnitudes of a block of classes, (B, N)."""
+    rows = _products(logits, z, vectors, create_graph=record, retain_graph=True)
+    return ball.dual(rows.flatten(0, 1)).view(len(rows), len(z))
+
+
 def _products(logits: Tensor, z: Tensor, vectors: Tensor, **graph: bool) -> Tensor:
     """The Jacobian times each of the vectors, (B, N, ...); one alone needs no batching over vectors, which costs."""
     if len(vectors) == 1:
         return torch.autograd.grad(logits, z, vectors[0], **graph)[0][None]
     return torch.autograd.grad(logits, z, vectors, is_grads_batched=True, **graph)[0]
+
+
+class _Again(torch.autograd.Function):
+    """Known magnitudes whose gradient is computed from the input when it is asked for."""
+
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, sizes: Tensor, model: Classifier, ball: Threat, blocks: list[Tensor]) -> Tensor:
+        """The magnitudes."""
+        ctx.save_for_backward(z)
+        ctx.of = model, ball, blocks
+        return sizes.clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None]:
+        """The gradient; where it is to be differentiated itself, with its graph."""
+        (z,), (model, ball, blocks) = ctx.saved_tensors, ctx.of
+        return _pulled_back(model, ball, blocks, z, grad), None, None, None, None
+
+
+def _pulled_back(model: Classifier, ball: Threat, blocks: list[Tensor], x: Tensor, grad: Tensor) -> Tensor:
+    """The gradient of magnitudes, weighted by `grad`, (N, K): block by block, and each block's graph is let go."""
+    further = torch.is_grad_enabled()
+    whole, first = torch.zeros_like(x), 0
+    with torch.enable_grad():
+        z = x if further else x.detach().requires_grad_()
+        logits = model(z)
+        for vectors in blocks:
+            sizes, weights = _block(logits, z, vectors, ball, True), grad.T[first : first + len(vectors)]
+            first += len(vectors)
+            if sizes.requires_grad:  # those of a linear classifier are constant
+                part = torch.autograd.grad(
+                    sizes, z, weights, create_graph=further, retain_graph=True, materialize_grads=True
+                )
+                whole = whole + part[0]
+    return whole
+
+
+def _is_frozen(model: Classifier) -> bool:
+    return isinstance(model, nn.Module) and not any(parameter.requires_grad for parameter in model.parameters())
 
 
 @contextmanager
