@@ -99,6 +99,20 @@ def test_its_weights_alone_are_enough(place, tmp_path):
     assert (found["check"], found["correct"]) == ("clean", clean["correct"].sum())
 
 
+def test_composites_of_the_same_networks_do_not_share_what_was_measured(place):
+    mixed = {"standard": f"{RUNS}/standard/seed-0", "robust": f"{RUNS}/robust/seed-0"}
+    chances = {"model": {"composite": {**mixed, "mixing": "probability", "strength": 4}}}
+    other = {"model": {"composite": {**mixed, "mixing": "gradient_ratio", "strength": 4}}}
+    text = yaml.safe_load(RECIPE) | {"name": "two", "checks": ["clean"], "variants": {"a": chances, "b": other}}
+    (place / "two.yaml").write_text(yaml.safe_dump(text), encoding="utf-8")
+    good("run", "two.yaml", cwd=place)
+    ask = ("certify", "--method", "mixture_margin", "--subset", "5")
+    good(*ask[:1], "runs/two/a/seed-0", *ask[1:], cwd=place)
+    assert "expected mixed probabilities" in refused(*ask[:1], "runs/two/b/seed-0", *ask[1:], cwd=place)
+    hashes = [Run(place / f"runs/two/{variant}/seed-0").info()["weights"]["last"]["sha256"] for variant in "ab"]
+    assert hashes[0] != hashes[1]
+
+
 def test_show_list_and_schema_know_them(place):
     shown = yaml.safe_load(good("show", f"{RUNS}/fixed/seed-0", cwd=place))
     assert shown["model"]["composite"]["mixing"] == {"probability": {"temperature": 0.5, "transform": None}}

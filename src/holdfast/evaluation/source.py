@@ -12,8 +12,6 @@ from holdfast.checks import Check
 from holdfast.data import Split
 from holdfast.errors import CheckpointError, ModelError, RecipeError
 from holdfast.evaluation.subject import Subject, place, try_out
-from holdfast.models import Architecture
-from holdfast.recipe import to_yaml
 from holdfast.results import Ledger
 from holdfast.runs import load_model, path_of
 
@@ -33,8 +31,7 @@ def with_source(check: Check, subject: Subject, split: Split, seed: int) -> tupl
     except (CheckpointError, ModelError) as error:
         raise RecipeError(f"checks: transfer: source {path}: {error}") from error
     source: Any = loaded.model.eval().requires_grad_(False).to(place(subject.model))
-    # Composites of other strengths have the same weights.
-    return check.on(source), (loaded.card.hash, to_yaml(loaded.card.recipe.model, Architecture))
+    return check.on(source), (loaded.card.hash,)
 
 
 def forget_others(ledger: Ledger, gallery: Path | None, key: str, label: str, weights: str) -> None:

@@ -13,8 +13,9 @@ import torch
 import yaml
 from torch import Tensor
 
+from holdfast.ensembles import OfRuns
 from holdfast.errors import CheckpointError
-from holdfast.models import read_metadata
+from holdfast.models import Architecture, read_metadata
 from holdfast.recipe import Recipe, parse, to_yaml
 from holdfast.runs.directory import Run, version
 from holdfast.runs.splits import Splits
@@ -40,7 +41,7 @@ def weights_metadata(
         "classes": json.dumps(splits.classes),
         "data": splits.fingerprint,
         "epoch": str(epoch),
-        "hash": content_hash(state),
+        "hash": network_hash(recipe, state),
         **said,
     }
 
@@ -54,7 +55,7 @@ class Card:
         recipe: of the run that made it.
         shape: channels, height and width of the images.
         classes: name of each class.
-        hash: of the weights' content.
+        hash: of the weights' content; see `network_hash`.
         epoch: after which they were saved.
         bases: of a composite, what it says of the networks inside; empty for others.
     """
@@ -73,7 +74,7 @@ class Card:
         Raises:
             CheckpointError: if they were changed.
         """
-        if content_hash(state) != self.hash:
+        if network_hash(self.recipe, state) != self.hash:
             raise CheckpointError(f"{self.file}: expected content with hash {self.hash[:12]}; the file was changed")
 
     def facts(self, path: Path) -> dict[str, Any]:
@@ -113,6 +114,16 @@ def read_card(path: Path | str) -> Card:
         return Card(file, recipe, shape, classes, said["hash"], int(said.get("epoch", 0)), bases)
     except (ValueError, TypeError, yaml.YAMLError) as error:
         raise CheckpointError(f"{file}: expected metadata written by holdfast; {line_of(error)}") from None
+
+
+def network_hash(recipe: Recipe, state: Mapping[str, Tensor]) -> str:
+    """What tells a network from others: the hash of its weights; of a composite, also how it mixes them.
+
+    Composites of other strengths have the same weights, and what was measured for one must not count for another.
+    """
+    digest, model = content_hash(state), to_yaml(recipe.model, Architecture)
+    composite = isinstance(recipe.model, OfRuns)
+    return hashlib.sha256(f"{digest}\n{model}".encode()).hexdigest() if composite else digest
 
 
 def content_hash(state: Mapping[str, Tensor]) -> str:

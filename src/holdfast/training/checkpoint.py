@@ -12,7 +12,7 @@ from holdfast.errors import CheckpointError, TrainingError
 from holdfast.models import write_weights
 from holdfast.recipe import Recipe
 from holdfast.results import write_atomically
-from holdfast.runs import Bases, Run, Splits, content_hash, weights_metadata
+from holdfast.runs import Bases, Run, Splits, weights_metadata
 
 KEYS = {"model", "optimizer", "mean", "objective", "judge", "step", "finished", "sums", "seconds"}
 """What a state holds."""
@@ -26,13 +26,12 @@ def save_weights(
     state: dict[str, Tensor],
     epoch: int,
     bases: Bases | None = None,
-) -> str:
-    """Write `best` or `last` weights with recipe, hashes and the bases of a composite; returns the content's hash."""
+) -> None:
+    """Write `best` or `last` weights with recipe, hashes and the bases of a composite."""
     bad = [name for name, tensor in state.items() if tensor.is_floating_point() and not tensor.isfinite().all()]
     if bad:
         raise TrainingError(f"epoch {epoch}: weights are not finite ({bad[0]}); earlier weights are kept in {run.path}")
     write_weights(run.weights(label), state, weights_metadata(recipe, splits, state, epoch, bases))
-    return content_hash(state)
 
 
 def save_state(path: Path, state: dict[str, Any]) -> None:
