@@ -8,6 +8,7 @@ from torch import nn
 
 from holdfast.attacks import PGD
 from holdfast.certify import GaussianSmoothing, Margin, MixtureMargin, MixtureSmoothing
+from holdfast.certify.mixture_radii import smoothed_radius
 from holdfast.ensembles import Composite, GradientRatio, Probability, RobustTransform, strength_of
 from holdfast.errors import ModelError
 from holdfast.losses import margin
@@ -72,6 +73,10 @@ def test_a_smoothed_half_space_against_the_worst_accurate_classifier():
     true = (x[:, 0] - 0.5).abs() - edge
     assert bool((found.radius[:2] <= true[:2]).all())
     assert bool((found.radius[:2] > 0.5 * true[:2]).all())
+    inside = GaussianSmoothing(sigma=sigma, n=20_000)(model.robust, x).radius[:2]
+    torch.testing.assert_close(found.radius[:2], inside.double() - edge)
+    first = torch.special.ndtr(inside / sigma)
+    assert bool((found.radius[:2] > smoothed_radius(first, 1 - first, share, sigma)).all())
 
 
 def test_queries_are_counted():

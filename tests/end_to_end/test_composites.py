@@ -24,7 +24,7 @@ train:
 checks:
   - clean
   - pgd: {threat: {linf: 0.1}, steps: 3}
-  - aimed: {attack: {pgd: {threat: {linf: 0.1}, steps: 3}}, strength: {each: [0, .inf]}}
+  - aimed: {attack: {pgd: {threat: {linf: 0.1}, steps: 3}}, strength: {each: [0, null, .inf]}}
 variants:
   standard: {}
   robust: {train: {objective: {adversarial: {pgd: {threat: {linf: 0.1}, steps: 2}}}}}
@@ -63,7 +63,7 @@ def rows(place, variant, weights):
 def test_variants_run_in_order_and_composites_meet_every_check(place):
     for variant, weights in (("fixed", "last"), ("adaptive", "best")):
         found = rows(place, variant, weights)
-        assert found.group_by("check").len()["len"].to_list() == [40] * 4
+        assert found.group_by("check").len()["len"].to_list() == [40] * 5
         assert "aimed" in found["method"].to_list()
     info = Run(place / RUNS / "fixed" / "seed-0").info()
     assert info["model"]["name"] == "composite"
@@ -126,6 +126,10 @@ def test_missing_bases_and_plain_networks_are_one_line(tmp_path):
     text["variants"] = {"fixed": text["variants"]["fixed"]}
     (tmp_path / "r.yaml").write_text(yaml.safe_dump(text), encoding="utf-8")
     assert "model.standard: runs/mixed/standard/seed-0: expected" in refused("run", "r.yaml", cwd=tmp_path)
+    # Nothing was made, so that another recipe may have the place.
+    mended = yaml.safe_dump(text).replace("runs/mixed/standard", "runs/else")
+    (tmp_path / "r.yaml").write_text(mended, encoding="utf-8")
+    assert "model.standard: runs/else/seed-0: expected" in refused("run", "r.yaml", cwd=tmp_path)
     plain = "train.objective={policy: {threat: {linf: 0.1}}}"
     (tmp_path / "p.yaml").write_text("name: p\ndata: {source: digits, subset: 60}\nmodel: mlp\n", encoding="utf-8")
     assert "policy trains the policy of an adaptive composite, got Network" in refused(

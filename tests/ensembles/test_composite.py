@@ -113,6 +113,11 @@ def test_gradients_go_through_the_policy_and_around_it():
         strength = model.strengths(x).exp()
     (around,) = torch.autograd.grad(model.mixing(model.standard, model.robust, z, strength)[:, 0].sum(), z)
     assert not torch.allclose(through, around)
+    (found,) = torch.autograd.grad(aimed(model, None)(z)[:, 0].sum(), z)
+    torch.testing.assert_close(found, around)
+    torch.testing.assert_close(aimed(model, None)(x), model(x))
+    fixed = Composite(model.standard, model.robust, model.mixing, 2.0)
+    assert aimed(fixed, None) is fixed
 
 
 def test_strengths_are_cut():

@@ -10,6 +10,7 @@ from torch import nn
 
 from holdfast.ensembles import Composite, GradientRatio, LocalBias, Probability, RobustTransform, strength_of
 from holdfast.ensembles.mixing import mix_logits, mix_probabilities, robust_share
+from holdfast.errors import ModelError
 from tests.zoo import Linear, generator, images, normed, smooth
 
 G = torch.tensor([[2, 1, 0]], dtype=torch.float64)
@@ -118,6 +119,22 @@ def test_gradients_of_many_classes_are_those_of_few(monkeypatch, block, linear):
     learns = composite.robust.requires_grad_(True)
     composite(x).sum().backward()
     assert all(parameter.grad is not None for parameter in learns.parameters())
+
+
+@pytest.mark.parametrize("alpha", [1e-44, 1e-30, 1e30, 1e38])
+@pytest.mark.parametrize("mixing", MIXINGS.values(), ids=MIXINGS)
+def test_strengths_of_any_size_have_an_answer_and_a_gradient(mixing, alpha):
+    g, h, x = smooth(5).float(), smooth(5, seed=1).float(), images(2).float().requires_grad_()
+    for strength in (alpha, torch.tensor([alpha, 1.0], requires_grad=True)):
+        found = Composite(g, h, mixing, 1.0).mixing(g, h, x, strength)
+        torch.testing.assert_close(found[0], (g if alpha < 1 else h)(x)[0], rtol=1e-5, atol=1e-5)
+        assert all(grad.isfinite().all() for grad in torch.autograd.grad(found.sum(), [x]))
+
+
+@pytest.mark.parametrize("mixing", [*MIXINGS.values(), Probability()], ids=[*MIXINGS, "probability"])
+def test_other_classes_are_not_broadcast(mixing):
+    with pytest.raises(ModelError, match="expected two classifiers of the same classes, got 5 and 1"):
+        Composite(smooth(5), smooth(1), mixing, 1.0)(images(2))
 
 
 @pytest.mark.parametrize("mixing", MIXINGS.values(), ids=MIXINGS)

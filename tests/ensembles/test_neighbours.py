@@ -8,7 +8,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from holdfast.data.digits import Digits
 from holdfast.ensembles import Composite, LocalBias, NearestNeighbours
 from holdfast.ensembles import neighbours as module
-from tests.zoo import images, labels, smooth
+from tests.zoo import generator, images, labels, smooth
 
 
 def halves():
@@ -45,6 +45,18 @@ def test_as_in_scikit_learn(weights, k):
     # Equally far neighbours may be others: nearly all rows agree.
     same = np.isclose(found.numpy(), expected, atol=1e-5).all(1)
     assert same.mean() > 0.98
+
+
+@pytest.mark.parametrize(("k", "classes"), [(180, 10), (30, 3), (100, 10)])
+def test_equal_votes_are_equal_logits(k, classes):
+    """The oracle of all images is constant; elsewhere the first of several winners is the answer."""
+    x, y = torch.rand(180, 1, 8, 8, generator=generator()), torch.arange(180) % classes
+    oracle, asked = NearestNeighbours(x, y, classes, k=k), torch.rand(200, 1, 8, 8, generator=generator(1))
+    votes = torch.nn.functional.one_hot(y[oracle.neighbours(asked)], classes).sum(1)
+    assert torch.equal(oracle(asked), 2 * votes.float() / k - 1)
+    assert torch.equal(oracle(asked).argmax(1), votes.argmax(1))
+    if k == 180:
+        assert int(oracle(asked).argmax(1).max()) == 0
 
 
 def test_blocks_and_channels(monkeypatch):

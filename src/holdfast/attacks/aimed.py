@@ -23,7 +23,8 @@ class Aimed:
 
     Args:
         attack: the attack.
-        strength: :math:`\alpha_t`.
+        strength: :math:`\alpha_t`. None takes the strengths that a policy chooses at each point, without their
+            gradient; a composite without a policy is then attacked as it is.
 
     Reference:
         Bai, Anderson, Sojoudi, Avoiding the Accuracy-Robustness Trade-off of Classifiers via Local Adaptive Smoothing,
@@ -31,10 +32,10 @@ class Aimed:
     """
 
     attack: Attack
-    strength: float
+    strength: float | None
 
     def __post_init__(self) -> None:
-        if not self.strength >= 0:
+        if self.strength is not None and not self.strength >= 0:
             raise ValueError(f"strength must not be negative, got {self.strength}")
         check_persistent("aimed", self.attack)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from statistics import NormalDist
 from typing import Literal
 
 import torch
 from torch import Tensor
 
 from holdfast.certify.margin import check_constant
-from holdfast.certify.mixture_radii import margin_mixture_radius, smoothed_radius
+from holdfast.certify.mixture_radii import margin_mixture_radius
 from holdfast.certify.smoothing import GaussianSmoothing
 from holdfast.ensembles.composite import Composite
 from holdfast.ensembles.mixing import Probability
@@ -66,15 +67,16 @@ class MixtureSmoothing:
     r"""For a robust classifier that is smoothed by Gaussian noise: a certificate in :math:`\ell_2`.
 
     It speaks of :math:`(1 - a)\,\mathrm{softmax}(g(x)) + a\,P(h(x + \epsilon) = \cdot)`. A certificate :math:`r` of the
-    smoothed :math:`h` says that its class has :math:`p \ge \Phi(r / \sigma)`, so that the mixture keeps it within
-    :math:`\sigma\,\Phi^{-1}(a\,\Phi(r / \sigma))`, with the same confidence.
+    smoothed :math:`h` says that its class has :math:`p \ge \Phi((r - d) / \sigma)` at a distance :math:`d`, and the
+    mixture keeps the class while :math:`a\,p > 1/2`: within :math:`r - \sigma\,\Phi^{-1}(1 / 2a)`, with the same
+    confidence.
 
     Args:
         smoothing: how the robust classifier is smoothed; with the bound `one_vs_rest`.
 
     Reference:
         Bai, Anderson, Kim, Sojoudi, Improving the Accuracy-Robustness Trade-off of Classifiers via Adaptive Smoothing,
-        arXiv:2301.12554, section 4.
+        arXiv:2301.12554, section 4. Differs: its :math:`\sigma\,\Phi^{-1}(a\,\Phi(r / \sigma))` is never larger.
     """
 
     smoothing: GaussianSmoothing = field(default_factory=lambda: GaussianSmoothing(sigma=0.25))
@@ -97,9 +99,8 @@ class MixtureSmoothing:
         """Certificate of each example."""
         share = _mixture(model, "mixture_smoothing").share
         found = self.smoothing(behind(model, lambda inner: inner.robust), x, rng=rng)
-        sigma = self.smoothing.sigma
-        first: Tensor = torch.special.ndtr(found.radius.double() / sigma)
-        radius = smoothed_radius(first, 1 - first, share, sigma)
+        lost = self.smoothing.sigma * NormalDist().inv_cdf(0.5 / share)
+        radius = (found.radius.double() - lost).clamp(min=0)
         return Certificate(torch.where(radius > 0, found.prediction, ABSTAIN), radius, found.samples)
 
 

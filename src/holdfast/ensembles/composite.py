@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Self
 
+import torch
 from torch import Tensor, nn
 
 from holdfast.ensembles.mixing import Mixing, Strength
@@ -109,17 +110,22 @@ def mixed(composite: Pair, x: Tensor, strength: Strength) -> Tensor:
     Raises:
         ModelError: where the two classifiers do not have the same classes.
     """
-    try:
-        return composite.mixing(composite.standard, composite.robust, x, strength)
-    except RuntimeError as error:
-        sizes = [model(x[:1].detach()).shape[1] for model in (composite.standard, composite.robust)]
-        if sizes[0] != sizes[1]:
-            raise ModelError(f"expected two classifiers of the same classes, got {sizes[0]} and {sizes[1]}") from error
-        raise
+    return composite.mixing(composite.standard, composite.robust, x, strength)
 
 
-def aimed(model: Classifier, strength: float) -> Classifier:
-    """What an adversary attacks who expects this strength; a classifier that mixes nothing stays what it is."""
+def aimed(model: Classifier, strength: float | None) -> Classifier:
+    """What an adversary attacks who expects this strength; a classifier that mixes nothing stays what it is.
+
+    None: the strengths are those that a policy chooses, and gradients go around it; a composite without one stays what
+    it is.
+    """
     if not isinstance(model, Pair):
         return model
-    return lambda x: mixed(model, x, strength)
+    if strength is not None:
+        return lambda x: mixed(model, x, strength)
+    return (lambda x: mixed(model, x, _chosen(model, x))) if isinstance(model, AdaptiveComposite) else model
+
+
+@torch.no_grad()
+def _chosen(model: AdaptiveComposite, x: Tensor) -> Tensor:
+    return model.strengths(x).exp()

@@ -45,7 +45,7 @@ def crossing(strengths: Sequence[float], of_standard: Sequence[float], of_robust
 def _between(low: float, high: float, part: float) -> float:
     """The strength a part of the way, in [0, 1), from one to another."""
     if low > 0:
-        return low / (1 - part) if math.isinf(high) else low * (high / low) ** part
+        return low / (1 - part) if math.isinf(high) else low ** (1 - part) * high**part
     return part / (1 - part) if math.isinf(high) else part * high
 
 

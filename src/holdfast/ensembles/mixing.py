@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from holdfast.ensembles.magnitudes import class_magnitudes, top_magnitude
+from holdfast.errors import ModelError
 from holdfast.threat import THREATS
 from holdfast.types import Classifier
 
@@ -73,6 +74,7 @@ class GradientRatio:
         if _everywhere(strength, math.inf):
             return robust(x)
         (g, steep_g), (h, steep_h) = (self.measured(model, x) for model in (standard, robust))
+        same_classes(g, h)
         return mix_logits(g, h, robust_share(steep_g, steep_h + self.eps_c, strength))
 
     def measured(self, model: Classifier, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -112,8 +114,19 @@ class LocalBias:
             return standard(x)
         if _everywhere(strength, math.inf):
             return robust(x)
-        g, steep = GradientRatio(norm=self.norm, block=self.block).measured(standard, x)
-        return mix_logits(g, robust(x), robust_share(steep, torch.ones_like(steep), strength))
+        (g, steep), h = GradientRatio(norm=self.norm, block=self.block).measured(standard, x), robust(x)
+        same_classes(g, h)
+        return mix_logits(g, h, robust_share(steep, torch.ones_like(steep), strength))
+
+
+def same_classes(g: Tensor, h: Tensor) -> None:
+    """Refuse logits of different classes, which might be broadcast.
+
+    Raises:
+        ModelError: if they do not have the same classes.
+    """
+    if g.shape[1] != h.shape[1]:
+        raise ModelError(f"expected two classifiers of the same classes, got {g.shape[1]} and {h.shape[1]}")
 
 
 def robust_share(steep_g: Tensor, steep_h: Tensor, strength: Strength) -> Tensor:
@@ -125,8 +138,9 @@ def robust_share(steep_g: Tensor, steep_h: Tensor, strength: Strength) -> Tensor
         strength: :math:`\alpha`.
     """
     alpha = _column(strength, steep_g)
-    pull = torch.where(alpha.isinf(), 1.0, alpha) * steep_g
-    rest = torch.where(alpha.isinf(), 0.0, steep_h)
+    # Divided by large strengths instead of multiplied, so that nothing overflows.
+    pull = torch.where(alpha > 1, 1.0, alpha) * steep_g
+    rest = steep_h / torch.where(alpha > 1, alpha, 1.0)
     whole = pull + rest
     share = pull / whole.where(whole > 0, 1.0)
     return torch.where(alpha.isinf(), 1.0, share)
@@ -144,7 +158,8 @@ class Probability:
     The strength :math:`\alpha` gives :math:`a = \alpha / (1 + \alpha)`; `strength_of` goes back.
 
     Args:
-        temperature: :math:`t`; below 1 the robust classifier is surer, which one of a small Lipschitz constant needs.
+        temperature: :math:`t`, from 1e-30 to 1e30; below 1 the robust classifier is surer, which one of a small
+            Lipschitz constant needs.
         transform: what the robust logits go through before that; None for nothing.
 
     Reference:
@@ -156,8 +171,8 @@ class Probability:
     transform: RobustTransform | None = None
 
     def __post_init__(self) -> None:
-        if not 0 < self.temperature < math.inf:
-            raise ValueError(f"temperature must be positive and finite, got {self.temperature}")
+        if not 1e-30 <= self.temperature <= 1e30:  # beyond, logits leave single precision
+            raise ValueError(f"temperature must be positive, from 1e-30 to 1e30, got {self.temperature}")
 
     def __call__(self, standard: Classifier, robust: Classifier, x: Tensor, strength: Strength) -> Tensor:
         """Log-probabilities of the mixed classifier, which are logits."""
@@ -168,6 +183,7 @@ class Probability:
 
 def mix_probabilities(g: Tensor, h: Tensor, strength: Strength) -> Tensor:
     """Logarithm of the mixed probabilities, from logarithms, so that no small probability is lost."""
+    same_classes(g, h)
     alpha = _column(strength, g)
     of_robust = -torch.log1p(1 / alpha)
     of_standard = torch.where(alpha.isinf(), -math.inf, -torch.log1p(alpha))

@@ -74,11 +74,13 @@ class NearestNeighbours(nn.Module):
         found = self.neighbours(x)
         if self.weights == "soft":
             square = (z[:, None] - self.images[found]).square().sum(2)
-            share = torch.softmax(-square / self.temperature, dim=1)
+            weight = torch.softmax(-square / self.temperature, dim=1)
         else:
-            share = self._shares(z.detach(), found)
+            weight = self._weights(z.detach(), found)
         ballots = nn.functional.one_hot(self.labels[found], self.classes).to(x.dtype)
-        return 2 * (share[:, :, None] * ballots).sum(1) - 1
+        votes = (weight[:, :, None] * ballots).sum(1)
+        # Votes that are whole numbers are summed without rounding: equal ones stay equal.
+        return 2 * votes / weight.sum(1, keepdim=True) - 1
 
     @torch.no_grad()
     def neighbours(self, x: Tensor) -> Tensor:
@@ -97,13 +99,12 @@ class NearestNeighbours(nn.Module):
     def _standardised(self, x: Tensor) -> Tensor:
         return ((x - self.mean) / self.std).flatten(1)
 
-    def _shares(self, z: Tensor, found: Tensor) -> Tensor:
+    def _weights(self, z: Tensor, found: Tensor) -> Tensor:
         if self.weights == "uniform":
-            return torch.full(found.shape, 1 / self.k, dtype=z.dtype, device=z.device)
+            return torch.ones_like(found, dtype=z.dtype)
         apart = torch.linalg.vector_norm(z[:, None] - self.images[found], dim=2)
         same = apart == 0
-        weight = torch.where(same.any(1, keepdim=True), same.to(z.dtype), 1 / apart.where(~same, 1.0))
-        return weight / weight.sum(1, keepdim=True)
+        return torch.where(same.any(1, keepdim=True), same.to(z.dtype), 1 / apart.where(~same, 1.0))
 
     def _usual_width(self) -> float:
         """Median squared distance of training images to their `k`-th other."""

@@ -140,7 +140,8 @@ def crossing_words(crossing: float | None) -> str:
     if crossing is None:
         return ""
     if crossing in (0, math.inf):
-        return f"The {'robust' if crossing else 'standard'} network answers better over all aims together."
+        who = "robust network answers at least as well" if crossing else "standard network answers better"
+        return f"The {who} over all aims together."
     return f"Up to an aim of {short(crossing)} the robust network answers better, beyond it the standard one."
 
 

@@ -89,13 +89,22 @@ class Run:
         text = json.dumps({**self.info(), **facts}, indent=2, ensure_ascii=False)
         write_atomically(self.info_file, lambda path: path.write_text(text + "\n", encoding="utf-8"))
 
+    def begun(self) -> bool:
+        """Whether anything was trained or measured."""
+        return self.state.exists() or bool(self.labels()) or bool(self.ledger.parts())
+
     def claim(self, recipe: Recipe) -> None:
-        """Take the directory for a recipe, or go on in it; another recipe's training is not overwritten."""
+        """Take the directory for a recipe, or go on in it; another recipe's work is not overwritten.
+
+        A recipe that was refused before any work leaves nothing to lose.
+        """
         file = self.path / "recipe.yaml"
         if file.exists():
             changed = _changes(plain(_read_recipe(file), Recipe), plain(recipe, Recipe), "")
             relevant = [path for path in changed if not path.startswith(FREE)]
-            if relevant:
+            if relevant and not self.begun():
+                self.info_file.unlink(missing_ok=True)
+            elif relevant:
                 raise RecipeError(
                     f"{self.path}: holds a run of another recipe (differs in {', '.join(relevant[:3])}); "
                     "choose another name or --out, or start over with --fresh"

@@ -178,4 +178,7 @@ def _images(said: OfRuns, recipe: Recipe, splits: Splits) -> Split:
     if splits.train is None:
         raise DataError(f"data {splits.name}: expected training images; it has a test split only")
     some = said.neighbours.subset if said.neighbours is not None else None
-    return splits.train if some is None else subset(splits.train, some, recipe.seed)
+    try:
+        return splits.train if some is None else subset(splits.train, some, recipe.seed)
+    except DataError as error:
+        raise DataError(f"model.neighbours.{error}") from error

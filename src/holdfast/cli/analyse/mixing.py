@@ -155,7 +155,7 @@ def show(answer: "Answer") -> None:
 def crossing_in_words(strength: float) -> str:
     """What the crossing of the two curves says."""
     if math.isinf(strength):
-        return "the robust network is better at the points of all these attacks together"
+        return "the robust network is at least as good at the points of all these attacks together"
     if strength == 0:
         return "the standard network is better at the points of all these attacks together"
     return f"up to an aim of {strength:.4g} the robust network is better, beyond it the standard one"
