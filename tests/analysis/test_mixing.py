@@ -17,7 +17,7 @@ from holdfast.analysis.mixing import (
     right_answers,
     tried,
 )
-from holdfast.analysis.mixing_plan import POLICY, Plan, grid_with
+from holdfast.analysis.mixing_plan import AROUND, POLICY, Plan, Try, grid_with
 from holdfast.analysis.mixing_summary import summarise_mixing
 from holdfast.attacks import APGD, PGD
 from holdfast.ensembles import AdaptiveComposite, GradientRatio, LocalBias, NearestNeighbours, Probability
@@ -119,7 +119,7 @@ def test_networks_and_images_are_left_as_they_were():
     assert all(weight.grad is None for model in (standard, robust) for weight in model.parameters())
 
 
-def test_a_policy_is_one_more_mixture_and_one_more_aim():
+def test_a_policy_is_one_more_mixture_and_two_more_aims():
     class Maps(torch.nn.Module):
         def __init__(self, model):
             super().__init__()
@@ -141,9 +141,10 @@ def test_a_policy_is_one_more_mixture_and_one_more_aim():
     classifiers = [*mixtures(standard, robust, Probability(), STRENGTHS), whole]
     attack = PGD(threat=Linf(0.2), steps=4, random_start=False)
     found = mixing_measures(plan, (standard, robust), classifiers, attack, x, y)["right"]
-    assert found.shape == (4, 7, 6)
+    assert found.shape == (4, 8, 6)
     assert torch.equal(found[:, :, plan.place(POLICY)], found[:, :, plan.place(1.0)])
-    assert torch.equal(found[:, 6], found[:, 1 + plan.place(1.0)])  # attacks that aim at the policy
+    for aim in (POLICY, AROUND):  # a policy that looks at nothing misleads nobody
+        assert torch.equal(found[:, plan.tries.index(Try(0.2, aim))], found[:, 1 + plan.place(1.0)])
 
 
 def test_attacks_may_climb_stand_ins_of_what_they_are_tried_on():

@@ -3,7 +3,7 @@ import math
 
 import pytest
 
-from holdfast.analysis.mixing_plan import CLEAN, POLICY, Plan, Try, grid_with, plain, planned
+from holdfast.analysis.mixing_plan import AROUND, CLEAN, POLICY, Plan, Try, grid_with, plain, planned
 
 
 def test_a_grid_has_both_ends_and_rises():
@@ -12,9 +12,9 @@ def test_a_grid_has_both_ends_and_rises():
 
 def test_every_mixture_is_aimed_at_once_and_few_at_other_radii():
     plan = Plan(strengths=(0.0, 1.0, math.inf), eps=0.1, radii=(0.05, 0.1, 0.2), at=1.0, adaptive=True)
-    main = [Try(0.1, aim) for aim in (0.0, 1.0, math.inf, POLICY)]
-    assert plan.tries[:5] == (CLEAN, *main)
-    assert plan.tries[5:] == tuple(Try(eps, one.aim) for eps in (0.05, 0.2) for one in main)
+    main = [Try(0.1, aim) for aim in (0.0, 1.0, math.inf, POLICY, AROUND)]
+    assert plan.tries[:6] == (CLEAN, *main)
+    assert plan.tries[6:] == tuple(Try(eps, one.aim) for eps in (0.05, 0.2) for one in main)
     assert [plan.place(mixture) for mixture in plan.mixtures] == [0, 1, 2, 3]
     alone = Plan(strengths=(0.0, 1.0, math.inf), eps=0.1, radii=(0.2,))
     assert alone.tries[4:] == (Try(0.2, 0.0), Try(0.2, math.inf))  # infinity is the chosen one too

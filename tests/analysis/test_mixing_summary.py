@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from holdfast.analysis.mixing_plan import POLICY, Plan, Try
+from holdfast.analysis.mixing_plan import AROUND, POLICY, Plan, Try
 from holdfast.analysis.mixing_summary import rate, summarise_mixing, worst
 from holdfast.statistics import wilson
 
 PLAN = Plan(strengths=(0.0, 1.0, 10.0, math.inf), eps=0.1, radii=(0.2,), at=1.0, adaptive=True)
-SHAPE = (len(PLAN.tries), len(PLAN.mixtures))  # clean, five aims, four of them at 0.2
+SHAPE = (len(PLAN.tries), len(PLAN.mixtures))  # clean, six aims, five of them at 0.2
 
 
 def table(right):
@@ -35,12 +35,13 @@ def test_accuracies_are_read_where_they_stand():
         assert at.on_standard.value == right[:, 1, place].mean()
         assert at.on_robust.value == right[:, 4, place].mean()
         assert at.itself.value == right[:, 1 + place, place].mean()
-        assert at.worst.value == right[:, :6, place].all(axis=1).mean()  # all aims, and clean images, at 0.1
+        assert at.worst.value == right[:, :7, place].all(axis=1).mean()  # all aims, and clean images, at 0.1
     for place, at in enumerate(found.aims):
         row = right[:, 1 + place]
         assert (at.standard.value, at.mixture.value, at.robust.value) == tuple(row[:, i].mean() for i in (0, 1, 3))
         assert at.adaptive.value == row[:, 4].mean()
-    assert found.strengths[-1].mixture == found.aims[-1].aim == POLICY
+    assert found.strengths[-1].mixture == found.aims[-2].aim == POLICY
+    assert found.aims[-1].aim == AROUND
 
 
 def test_intervals_are_those_of_wilson():
@@ -54,9 +55,9 @@ def test_radii_count_the_same_attacks_for_all_and_those_within():
     zero, small, large = summarise_mixing(table(right), PLAN).radii
     assert [at.eps for at in (zero, small, large)] == [0, 0.1, 0.2]
     assert zero.robust.value == right[:, 0, 3].mean()
-    same = [0, 1, 2, 4, 5]  # the aim 10 was not tried at other radii
+    same = [0, 1, 2, 4, 5, 6]  # the aim 10 was not tried at other radii
     assert small.robust.value == right[:, same, 3].all(axis=1).mean()
-    assert large.adaptive.value == right[:, [*same, 6, 7, 8, 9], 4].all(axis=1).mean()
+    assert large.adaptive.value == right[:, [*same, 7, 8, 9, 10, 11], 4].all(axis=1).mean()
 
 
 @given(arrays(np.bool_, (6, *SHAPE), elements=st.booleans()))
@@ -77,5 +78,5 @@ def test_single_attacks_may_be_counted_alone():
 
 
 def test_rows_of_another_plan_are_refused():
-    with pytest.raises(ValueError, match="expected 10 tries of 5 mixtures, got"):
+    with pytest.raises(ValueError, match="expected 12 tries of 5 mixtures, got"):
         summarise_mixing(table(numbers()[:, 1:]), PLAN)

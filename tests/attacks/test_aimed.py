@@ -60,6 +60,20 @@ def test_other_classifiers_are_attacked_as_they_are():
     assert torch.equal(Aimed(attack=ATTACK, strength=0.3)(model, x, y), ATTACK(model, x, y))
 
 
-def test_negative_strengths_are_refused():
-    with pytest.raises(ValueError, match="strength must not be negative, got -1"):
-        Aimed(attack=ATTACK, strength=-1.0)
+def test_where_the_aim_is_what_is_judged_it_is_the_attack_itself():
+    """An example that is lost stays lost: the point of highest loss might be classified right."""
+    model, (x, y) = composite(), batch()
+    quick = PGD(threat=Linf(0.15), steps=5)
+    for judged, strength in ((model, None), (model.standard, 0.3)):
+        assert torch.equal(Aimed(attack=quick, strength=strength)(judged, x, y), quick(judged, x, y))
+
+
+@pytest.mark.parametrize("strength", [-1.0, math.nan])
+def test_what_is_no_strength_is_refused(strength):
+    with pytest.raises(ValueError, match=f"strength must be a number from 0 to infinity, got {strength}"):
+        Aimed(attack=ATTACK, strength=strength)
+
+
+def test_an_aim_has_no_other_aim_inside():
+    with pytest.raises(ValueError, match="expected an attack that aims at nothing else"):
+        Aimed(attack=Aimed(attack=ATTACK, strength=0.0), strength=1.0)

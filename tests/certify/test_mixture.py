@@ -41,6 +41,18 @@ def test_no_attack_gets_inside_the_radius():
         assert model(z).argmax(1).item() == found.prediction[row].item()
 
 
+def test_where_rounding_decides_nothing_is_certified():
+    """Almost all is h, and h is so unsure that single precision does not tell its classes apart."""
+    draw = torch.Generator().manual_seed(0)
+    g, h = (Linear(scale * torch.randn(10, 6, generator=draw), torch.zeros(10)) for scale in (1.0, 1e-4))
+    model, x = Composite(g, h, Probability(temperature=1000.0), 1e12), torch.randn(200, 6, generator=draw)
+    found, mixed = MixtureMargin()(model, x), model(x).argmax(1)
+    sure = found.prediction != ABSTAIN
+    assert bool((mixed != h(x).argmax(1)).any())
+    assert torch.equal(found.prediction[sure], mixed[sure])
+    assert not found.radius[~sure].any()
+
+
 def test_all_for_the_robust_one_is_its_own_certificate():
     model, x = mixture(), digits()[0][:20]
     alone = Margin()(model.robust, x)

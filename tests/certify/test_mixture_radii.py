@@ -109,8 +109,8 @@ class Bent(torch.nn.Module):
         return Constants(main + self.bend * wave, self.bend * wave.square(), main - self.bend * wave)
 
 
-@settings(deadline=None, max_examples=40)
-@given(st.integers(0, 10_000), st.sampled_from([0.1, 0.5, 2.0, 10.0]), st.sampled_from([0.0, 0.2]))
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 10_000), st.sampled_from([0.1, 0.5, 2.0, 10.0]), st.sampled_from([0.0, 0.2, 3.0, 10.0]))
 def test_theorem_1_is_below_the_true_radius(seed, strength, bend):
     g, x = Bent(seed, bend=bend), torch.randn(1, 2, dtype=torch.float64, generator=generator(seed + 1))
     oracle = 2 * torch.nn.functional.one_hot(torch.tensor([seed % 3]), 3).double() - 1
@@ -131,6 +131,65 @@ def test_theorem_2_is_below_the_true_radius(seed, strength, bend):
     assert not worst_change(lambda z: mixing(g, h, z, strength), x, 0.999 * radius)
     if bool((h.constants().least > 0).all()):
         assert radius > 0
+
+
+def bent_parts(strength):
+    """A point, its oracle and two bent classifiers, with everything that the theorems speak of as plain numbers."""
+    g, h, x = Bent(3, bend=0.7), Bent(5, bend=0.4), tensor([[0.4, -0.3]])
+    oracle = tensor([[1.0, -1.0, -0.5]])
+    (zg, sg), (zh, sh) = (GradientRatio(eps_c=0.0).measured(model, x) for model in (g, h))
+    return g, h, oracle, zg, zh, sg, sh
+
+
+@pytest.mark.parametrize("strength", [0.5, 4.0])
+def test_theorem_1_of_bent_logits_by_a_loop(strength):
+    g, _, oracle, zg, _, sg, _ = bent_parts(strength)
+    of = g.constants()
+    z = [float(a + strength * s * b) / float(1 + strength * s) for a, b, s in zip(zg[0], oracle[0], sg[0], strict=True)]
+
+    def part(k):
+        slope, bend = float(of.slope[k]), float(of.bend[k])
+        turn = strength * bend * abs(float(zg[0, k])) / (1 + strength * float(sg[0, k])) + 2 * strength * bend
+        return turn + slope / (1 + strength * slope)
+
+    i = max(range(3), key=lambda k: z[k])
+    roots = []
+    for j in {0, 1, 2} - {i}:
+        a, b = float(of.bend[i] + of.bend[j]), part(i) + part(j)
+        roots.append((-b + math.sqrt(b * b + 4 * a * (z[i] - z[j]))) / (2 * a))
+    assert local_bias_radius(zg, oracle, sg, of, strength).item() == pytest.approx(min(roots), rel=1e-9)
+
+
+@pytest.mark.parametrize("strength", [0.5, 4.0])
+def test_theorem_2_of_bent_logits_by_halving(strength):
+    """The largest radius that the printed constants allow, found without solving for it."""
+    g, h, _, zg, zh, sg, sh = bent_parts(strength)
+    og, oh = g.constants(), h.constants()
+    r = (sg / sh)[0]
+    z = (zg[0] + strength * r * zh[0]) / (1 + strength * r)
+
+    def grows(k, eps):
+        """C1 + alpha C2 of one class within the ball."""
+        mg, mh, lg, lh = (float(c[k]) for c in (og.slope, oh.slope, og.bend, oh.bend))
+        least_g, least_h, ratio = float(og.least[k]), float(oh.least[k]), float(r[k])
+        size_g, size_h = abs(float(zg[0, k])) + mg * eps, abs(float(zh[0, k])) + mh * eps
+        turn = lh / least_h * ratio + lg / least_h
+        below = (1 + strength * least_g / mh) * (1 + strength * ratio)
+        first = mg * (1 + strength * mg / least_h) + strength * size_g * turn
+        second = mg * mh / least_h * (1 + strength * ratio) + size_h * turn
+        return (first + strength * second) / below
+
+    i = int(z.argmax())
+    radii = []
+    for j in {0, 1, 2} - {i}:
+        low, high = 0.0, 10.0
+        for _ in range(200):
+            middle = (low + high) / 2
+            fits = middle * (grows(i, middle) + grows(j, middle)) <= float(z[i] - z[j])
+            low, high = (middle, high) if fits else (low, middle)
+        radii.append(low)
+    found = gradient_ratio_radius(zg, zh, sg, sh, og, oh, strength).item()
+    assert found == pytest.approx(min(radii), rel=1e-9)
 
 
 def test_a_gradient_that_may_vanish_proves_nothing():
@@ -202,6 +261,33 @@ def test_smoothing_a_half_space_is_sound_and_mixed_with_the_worst(share, distanc
         assert share * p >= share * (1 - p) + (1 - share) - 1e-12
 
 
+@pytest.mark.parametrize("value", [0.0, -1.0, math.inf, math.nan])
+def test_impossible_constants_are_refused(value):
+    with pytest.raises(ValueError, match="constant must be positive and finite"):
+        lipschitz_radius(tensor([0.5]), 0.9, value)
+    with pytest.raises(ValueError, match="growth must be positive and finite"):
+        margin_mixture_radius(tensor([[1.0, 0.0]]), value, 0.9)
+    with pytest.raises(ValueError, match="sigma must be positive and finite"):
+        smoothed_radius(tensor([0.9]), tensor([0.1]), 0.9, value)
+
+
+class Centred(torch.nn.Module):
+    def forward(self, x):
+        return x - x.mean(0)
+
+
+def test_logits_that_depend_on_the_batch_have_no_constants():
+    with pytest.raises(ModelError, match="they depend on the whole batch"):
+        affine_constants(torch.nn.Sequential(Centred(), torch.nn.Linear(2, 2)).double(), X, "linf")
+
+
+def test_constants_are_those_of_evaluation_mode():
+    model = torch.nn.Sequential(torch.nn.Dropout(0.5), torch.nn.Linear(2, 2)).double().train()
+    found = affine_constants(model, X, "linf")
+    torch.testing.assert_close(found.slope, model[1].weight.detach().abs().sum(1))
+    assert model.training
+
+
 @pytest.mark.parametrize("share", [0.0, 1.5])
 def test_shares_are_shares(share):
     for make in (
@@ -268,6 +354,10 @@ def test_neighbours_stay_within_the_radius(seed, k, norm):
     radius = unchanged_radius(oracle, point, norm).item()
     steps = torch.randn(200, 2, 2, dtype=torch.float64, generator=draw)
     order = {"linf": math.inf, "l2": 2, "l1": 1}[norm]
+    # Towards the first image that is no neighbour and away from the last that is one, as far as the norm allows.
+    apart = ((point - x) / oracle.std).flatten(1).norm(dim=1).sort().indices
+    across = (x[apart[k]] - x[apart[k - 1]])[None]
+    steps = torch.cat((steps, across, across.sign()))
     steps = 0.999 * radius * steps / torch.linalg.vector_norm(steps.flatten(1), order, dim=1)[:, None, None]
     assert bool((oracle(point + steps) == oracle(point)).all())
 
@@ -275,6 +365,9 @@ def test_neighbours_stay_within_the_radius(seed, k, norm):
 def test_on_a_line_of_two_images_the_radius_is_the_distance_to_the_middle():
     oracle = NearestNeighbours(tensor([[0.0], [1.0]]), torch.tensor([0, 1]), 2, k=1)
     assert unchanged_radius(oracle, tensor([[0.2], [0.7]]), "l2").tolist() == pytest.approx([0.3, 0.2])
+    corners = NearestNeighbours(tensor([[0.0] * 4, [1.0] * 4]), torch.tensor([0, 1]), 2, k=1)
+    for norm, expected in (("linf", 0.2), ("l2", 0.4), ("l1", 0.4)):  # along the diagonal of four dimensions
+        assert unchanged_radius(corners, tensor([[0.3] * 4]), norm).item() == pytest.approx(expected)
     both = NearestNeighbours(tensor([[0.0], [1.0]]), torch.tensor([0, 1]), 2, k=2)
     assert unchanged_radius(both, tensor([[0.2]]), "l2").item() == math.inf
     weighted = NearestNeighbours(tensor([[0.0], [1.0]]), torch.tensor([0, 1]), 2, k=1, weights="distance")

@@ -5,6 +5,7 @@ import shutil
 import numpy as np
 import pytest
 
+from holdfast.ensembles.magnitudes import _is_frozen as is_frozen
 from holdfast.results import Ledger
 from tests.end_to_end.command import good, measured, refused, said
 from tests.end_to_end.test_certify import SMALL
@@ -73,6 +74,18 @@ def test_batches_resuming_and_repeating_do_not_change_the_rows(place, monkeypatc
     assert again["result"] == whole["result"]
     monkeypatch.setattr("holdfast.analysis.mixing.mixing_measures", None)  # nothing is asked twice
     assert said(*MIX, cwd=place)["result"] == whole["result"]
+
+
+@pytest.mark.parametrize("asked", [[*MIX[:6], "--radii", "none", "--examples", "4"], LOOK])
+def test_many_classes_are_held_in_blocks(place, monkeypatch, asked):
+    """Only networks whose weights ask for no gradient can be: these do not."""
+    seen = []
+    monkeypatch.setattr("holdfast.ensembles.magnitudes.REMEMBERED", 4)
+    look = "holdfast.ensembles.magnitudes._is_frozen"
+    monkeypatch.setattr(look, lambda model: seen.append(is_frozen(model)) or seen[-1])
+    good(*asked, cwd=place)
+    assert seen
+    assert all(seen)
 
 
 COMPOSITE = """name: both

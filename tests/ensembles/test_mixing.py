@@ -74,8 +74,29 @@ def test_the_ends_are_exact(mixing, many):
 
 def test_the_ends_of_mixed_probabilities_are_exact():
     (g, h), x = models(), images(4)
-    torch.testing.assert_close(Probability()(g, h, x, 0.0), g(x).log_softmax(1), rtol=1e-14, atol=1e-14)
-    torch.testing.assert_close(Probability()(g, h, x, math.inf), h(x).log_softmax(1), rtol=1e-14, atol=1e-14)
+    mixing = Probability(temperature=30.0)
+    assert torch.equal(mixing(g, h, x, 0.0), g(x))
+    assert torch.equal(mixing(g, h, x, math.inf), h(x))
+    for each, end in ((0.0, g(x)), (math.inf, h(x) / 30)):
+        found = mixing(g, h, x, torch.full((4,), each, dtype=x.dtype))
+        torch.testing.assert_close(found, end.log_softmax(1), rtol=1e-14, atol=1e-14)
+
+
+def test_a_small_number_keeps_ratios_finite():
+    weight = torch.tensor([[1.0, -1.0], [0.5, 0.0]], dtype=torch.float64)
+    g, h = Linear(weight, torch.zeros(2).double()), Linear(2 * weight, torch.ones(2).double())
+    x = torch.tensor([[0.3, 0.4]], dtype=torch.float64)
+    ratio = torch.tensor([2.0, 0.5]) / (torch.tensor([4.0, 1.0]) + 0.5)
+    expected = (g(x) + 3 * ratio * h(x)) / (1 + 3 * ratio)
+    torch.testing.assert_close(GradientRatio(eps_c=0.5)(g, h, x, 3.0).detach(), expected.detach())
+
+
+def test_of_equal_largest_logits_one_is_differentiated():
+    weight = torch.tensor([[1.0, 0.0], [0.0, 3.0]], dtype=torch.float64)
+    x = torch.tensor([[0.75, 0.25]], dtype=torch.float64)
+    model = Linear(weight, torch.zeros(2).double())
+    (steep,) = GradientRatio(gradients="largest", norm="l1").measured(model, x)[1]
+    assert steep.item() in (1.0, 3.0)  # shared between both it would be 1.5
 
 
 @settings(deadline=None, max_examples=30)
@@ -210,10 +231,11 @@ def test_the_transformation_by_hand():
         (lambda: GradientRatio(eps_c=-1.0), "eps_c must be finite and not negative"),
         (lambda: GradientRatio(block=0), "block must be at least 1"),
         (lambda: LocalBias(norm="l3"), "norm must be"),
-        (lambda: RobustTransform(power=0.0), "power must be positive"),
-        (lambda: Probability(temperature=0.0), "temperature must be positive"),
+        (lambda: RobustTransform(power=0.5), "power must be finite and at least 1, got 0.5"),
+        (lambda: RobustTransform(scale=0.0), "scale must be positive"),
+        (lambda: Probability(temperature=0.0), r"temperature must lie in \[0.001, 1000\]"),
         (lambda: strength_of(1.5), r"share must lie in \[0, 1\]"),
-        (lambda: Composite(nn.Identity(), nn.Identity(), Probability(), -1.0), "strength must not be negative"),
+        (lambda: Composite(nn.Identity(), nn.Identity(), Probability(), -1.0), "strength must be a number from 0 to"),
     ],
 )
 def test_impossible_settings_are_refused_at_once(make, says):

@@ -201,12 +201,16 @@ def test_a_file_without_its_bases_is_refused(tmp_path, place):
     [
         ("train.objective=noisy", "train.objective: a composite of fixed strength has nothing to train"),
         ("train.init_from=runs/a", "train.init_from: a composite of fixed strength has nothing to train"),
-        ("model.composite.strength=-1", "strength must not be negative"),
+        ("model.composite.strength=-1", "strength must be a number from 0 to infinity, got -1"),
         ("model.composite.neighbours={k: 3}", "expected either robust or neighbours"),
         ("model.composite.robust=null", "expected either robust or neighbours"),
         ("model.composite.robust=' '", "robust: expected the directory of a run or a weights file, got nothing"),
         ("model.composite.mixing=mean", "unknown name 'mean'; known: gradient_ratio, local_bias, probability"),
         ("model={composite: {standard: a, neighbours: {k: 3, subset: 2}}}", "expected k at least 1 and a subset of k"),
+        (
+            "model={composite: {standard: a, neighbours: {k: 3, weights: uniform}}}",
+            "gradient_ratio needs a gradient of both; neighbours of weights uniform have none",
+        ),
         ("model={adaptive_composite: {standard: a, robust: b, width: 0}}", "width must be positive"),
     ],
 )

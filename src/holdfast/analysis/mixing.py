@@ -19,9 +19,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from holdfast.analysis.mixing_plan import POINTS, POLICY, Plan, Try
+from holdfast.analysis.mixing_plan import POINTS, Aim, Plan, Try
 from holdfast.analysis.mixing_summary import MixingSummary
 from holdfast.attacks.to_the_end import to_the_end
+from holdfast.ensembles.composite import aimed
 from holdfast.ensembles.crossing import crossing
 from holdfast.ensembles.magnitudes import class_magnitudes
 from holdfast.ensembles.mixing import Mixing
@@ -57,10 +58,11 @@ def attempts(plan: Plan, aims: Sequence[Classifier], attack: Attack) -> list[Att
 
     Args:
         plan: what is tried.
-        aims: what attacks climb in place of each mixture of the plan, in its order; usually these themselves.
+        aims: what attacks climb for each aim of the plan, in its order; usually the mixtures themselves.
         attack: how, at its own radius; others are the same in a ball of another size.
     """
-    return [Attempt(_name(one), resized(attack, one.eps), aims[plan.place(one.aim)]) for one in plan.tries[1:]]
+    climbed: dict[Aim | None, Classifier] = dict(zip(plan.aims, aims, strict=True))
+    return [Attempt(_name(one), resized(attack, one.eps), climbed[one.aim]) for one in plan.tries[1:]]
 
 
 def _name(one: Try) -> str:
@@ -101,7 +103,7 @@ def tried(
 
 def crossing_of(found: MixingSummary, plan: Plan) -> float:
     """The aim up to which the robust classifier is better, see `crossing`; an aim at a policy is no strength."""
-    aims = [at for at in found.aims if at.aim != POLICY]
+    aims = [at for at in found.aims if not isinstance(at.aim, str)]
     return crossing(plan.strengths, [at.standard.value for at in aims], [at.robust.value for at in aims])
 
 
@@ -127,7 +129,7 @@ def mixing_measures(
         plan: what is tried.
         pair: the accurate and the robust classifier, whose gradients are measured. Mixtures of strength 0 and infinity
             have the same answers, but not always the same logits.
-        classifiers: the mixtures of the plan.
+        classifiers: the mixtures of the plan; the composite with a policy last, if there is one.
         attack: at the plan's own radius.
         x: images, (N, ...).
         y: labels.
@@ -138,8 +140,9 @@ def mixing_measures(
         (N, K) each, for points at the images and at those of attacks on each of the two alone.
     """
     right, sizes = [], {}
+    aims = [*classifiers, aimed(classifiers[-1], None)] if plan.adaptive else classifiers
     points = {plan.tries.index(Try(plan.eps if aim is not None else 0.0, aim)): name for name, aim in POINTS.items()}
-    for number, z in enumerate(attacked(attempts(plan, classifiers, attack), x, y, rng=rng)):
+    for number, z in enumerate(attacked(attempts(plan, aims, attack), x, y, rng=rng)):
         right.append(right_answers(classifiers, z, y))
         if number in points:
             found = gradient_sizes(*pair, z, attack.threat)

@@ -10,8 +10,11 @@ from typing import Any
 POLICY = "policy"
 """In place of a strength: the mixture whose strength a policy chooses."""
 
+AROUND = "around policy"
+"""An aim of attacks: the same mixture, with gradients that go around the policy."""
+
 Aim = float | str
-"""A strength, or `POLICY`."""
+"""A strength, `POLICY` or `AROUND`."""
 
 POINTS: Mapping[str, float | None] = {"clean": None, "on_standard": 0.0, "on_robust": math.inf}
 """Where gradients are measured: at the images, and at points of attacks that aim at this strength."""
@@ -40,7 +43,7 @@ class Plan:
     Args:
         strengths: of the mixtures, rising, 0 and infinity among them.
         eps: radius of the attacks that aim at each of them.
-        radii: other radii, at which only 0, `at`, infinity and the policy are aimed at.
+        radii: other radii, at which only 0, `at`, infinity and the policy, through and around it, are aimed at.
         at: the strength that stands for mixtures where only one is shown; one of the strengths.
         adaptive: whether a mixture with a policy is there too, after the others.
     """
@@ -63,16 +66,21 @@ class Plan:
         return (*self.strengths, POLICY) if self.adaptive else self.strengths
 
     @property
+    def aims(self) -> tuple[Aim, ...]:
+        """What attacks climb at the main radius: every mixture, and that of a policy in two ways."""
+        return (*self.mixtures, AROUND) if self.adaptive else self.mixtures
+
+    @property
     def few(self) -> tuple[Aim, ...]:
-        """The mixtures that are aimed at with every radius."""
+        """What they climb with every radius."""
         some = dict.fromkeys((0.0, self.at, math.inf))
-        return (*some, POLICY) if self.adaptive else (*some,)
+        return (*some, POLICY, AROUND) if self.adaptive else (*some,)
 
     @property
     def tries(self) -> tuple[Try, ...]:
-        """The images, then every mixture at the main radius, then few of them at the others."""
+        """The images, then every aim at the main radius, then few of them at the others."""
         others = [Try(eps, aim) for eps in self.radii if eps != self.eps for aim in self.few]
-        return (CLEAN, *(Try(self.eps, aim) for aim in self.mixtures), *others)
+        return (CLEAN, *(Try(self.eps, aim) for aim in self.aims), *others)
 
     def place(self, mixture: Aim | None) -> int:
         """Where a mixture stands among the mixtures."""
@@ -83,7 +91,7 @@ class Plan:
         """The plan in plain values that JSON has: infinity is a word."""
         return {
             "strengths": [plain(strength) for strength in self.strengths], "eps": self.eps, "radii": [*self.radii],
-            "at": plain(self.at), "adaptive": self.adaptive,
+            "at": plain(self.at), "adaptive": self.adaptive, **({"around": True} if self.adaptive else {}),
         }  # fmt: skip
 
 

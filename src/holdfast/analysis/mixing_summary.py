@@ -57,7 +57,7 @@ class AtAim:
     """One attack: a column of figures 4 and 7.
 
     Args:
-        aim: the strength that it aims at, or `policy`.
+        aim: the strength that it aims at, `policy`, or `around policy`.
         standard: the accurate classifier at its points.
         robust: the robust one.
         mixture: the mixture of the chosen strength.
@@ -78,7 +78,7 @@ class AtRadius:
     Args:
         eps: largest radius of the attacks that count; 0 for images alone.
         standard: worst case of the accurate classifier over the same attacks for all: on each of the two alone, on the
-            mixture of the chosen strength, and through the policy.
+            mixture of the chosen strength, and through and around the policy.
         robust: of the robust one.
         mixture: of the mixture.
         adaptive: of the mixture with a policy, None without.
@@ -120,7 +120,7 @@ def summarise_mixing(rows: pl.DataFrame, plan: Plan, column: str = "right") -> M
     return MixingSummary(
         examples=len(right),
         strengths=[_at_strength(right, plan, mixture) for mixture in plan.mixtures],
-        aims=[_at_aim(right, plan, aim) for aim in plan.mixtures],
+        aims=[_at_aim(right, plan, aim) for aim in plan.aims],
         radii=[_at_radius(right, plan, eps) for eps in sorted({0.0, plan.eps, *plan.radii})],
     )
 

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from holdfast.attacks.to_the_end import check_persistent, to_the_end
 from holdfast.ensembles.composite import aimed
-from holdfast.queries import behind
+from holdfast.ensembles.mixing import check_strength
+from holdfast.queries import behind, network
 from holdfast.rng import Streams
 from holdfast.types import Attack, Classifier, Threat
 
@@ -35,8 +36,10 @@ class Aimed:
     strength: float | None
 
     def __post_init__(self) -> None:
-        if self.strength is not None and not self.strength >= 0:
-            raise ValueError(f"strength must not be negative, got {self.strength}")
+        if self.strength is not None:
+            check_strength(self.strength)
+        if isinstance(self.attack, Aimed):
+            raise ValueError("aimed: expected an attack that aims at nothing else, got another aimed")
         check_persistent("aimed", self.attack)
 
     @property
@@ -48,5 +51,8 @@ class Aimed:
         self, model: Classifier, x: Tensor, y: Tensor, *, target: Tensor | None = None, rng: Streams | None = None
     ) -> Tensor:
         """What the attack finds for each example."""
+        inner = network(model)
+        if aimed(inner, self.strength) is inner:  # what is climbed is what is judged
+            return self.attack(model, x, y, target=target, rng=rng)
         stand_in = behind(model, lambda inner: aimed(inner, self.strength))
         return to_the_end(self.attack)(stand_in, x, y, target=target, rng=rng)

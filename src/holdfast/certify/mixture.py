@@ -48,7 +48,7 @@ class MixtureMargin:
         return False
 
     def __call__(self, model: Classifier, x: Tensor, *, rng: Streams | None = None) -> Certificate:
-        """Certificate of each example; what the accurate classifier says of it does not matter."""
+        """Certificate of each example; what the accurate classifier says counts only where rounding decides."""
         if not len(x):
             return Certificate.of_nothing(x)
         mixture = _mixture(model, "mixture_margin")
@@ -56,9 +56,11 @@ class MixtureMargin:
             raise ModelError("mixture_margin: expected robust logits as they are; a transform changes their constants")
         with torch.no_grad(), evaluating(mixture.robust):
             growth = margin_growth(mixture.robust, x, self.norm, self.constant)
-            logits = behind(model, lambda inner: inner.robust)(x)
+            both = behind(model, lambda inner: lambda z: torch.cat((inner.robust(z), inner(z)), dim=1))(x)
+        logits, mixed = both.chunk(2, dim=1)
         surer = 1 / mixture.mixing.temperature
         radius = margin_mixture_radius(surer * logits.double(), surer * growth, mixture.share)
+        radius = torch.where(mixed.argmax(1) == logits.argmax(1), radius, 0.0)
         return Certificate(torch.where(radius > 0, logits.argmax(1), ABSTAIN), radius)
 
 

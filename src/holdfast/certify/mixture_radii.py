@@ -51,8 +51,8 @@ def affine_constants(model: nn.Module, x: Tensor, norm: Literal["l1", "l2", "lin
     """Exact constants of a network whose logits are affine: their gradients are the same everywhere.
 
     Args:
-        model: the network, in the mode it is judged in.
-        x: images, of which one is looked at.
+        model: the network; it is judged in evaluation mode.
+        x: images, of which two are looked at.
         norm: of distances.
 
     Raises:
@@ -60,7 +60,12 @@ def affine_constants(model: nn.Module, x: Tensor, norm: Literal["l1", "l2", "lin
             of ReLU networks jump, and a Lipschitz constant alone does not bound how fast a gradient turns.
     """
     check_affine(model, "theorems 1 and 2")
-    slope = GradientRatio(norm=norm).measured(copy.deepcopy(model).double(), x[:1].double())[1][0]
+    judged, one = copy.deepcopy(model).double().eval(), x[:1].double()
+    alone, slope = (part[0] for part in GradientRatio(norm=norm).measured(judged, one))
+    with torch.no_grad():
+        among = judged(torch.cat((one, x[-1:].double() + 1)))[0]
+    if not torch.allclose(among, alone):
+        raise ModelError("theorems 1 and 2: expected logits of each image by itself; they depend on the whole batch")
     return Constants(slope, torch.zeros_like(slope), slope)
 
 
@@ -164,6 +169,7 @@ def lipschitz_radius(gap: Tensor, share: float, constant: float) -> Tensor:
         constant: Lipschitz constant of each of its probabilities.
     """
     _share(share)
+    _positive("constant", constant)
     return (share * gap.double() + share - 1).clamp_min(0) / (2 * share * constant)
 
 
@@ -180,6 +186,7 @@ def margin_mixture_radius(h: Tensor, growth: float, share: float) -> Tensor:
         share: :math:`a`.
     """
     _share(share)
+    _positive("growth", growth)
     z = h.double()
     order = z.sort(1, descending=True).values
     margins, needed = order[:, :1] - order[:, 1:], (1 - share) / share
@@ -208,6 +215,7 @@ def smoothed_radius(first: Tensor, second: Tensor, share: float, sigma: float) -
         sigma: :math:`\sigma` of the noise.
     """
     _share(share)
+    _positive("sigma", sigma)
     high: Tensor = torch.special.ndtri(share * first.double())
     low: Tensor = torch.special.ndtri(1 - share * (1 - second.double()))
     return (0.5 * sigma * (high - low)).clamp_min(0)
@@ -229,6 +237,11 @@ def _root(square: Tensor, linear: Tensor, lead: Tensor) -> Tensor:
 def _finite(strength: float) -> None:
     if not 0 <= strength < math.inf:
         raise ValueError(f"strength must be finite and not negative, got {strength}")
+
+
+def _positive(name: str, value: float) -> None:
+    if not 0 < value < math.inf:
+        raise ValueError(f"{name} must be positive and finite, got {value}")
 
 
 def _share(share: float) -> None:

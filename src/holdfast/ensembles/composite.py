@@ -7,7 +7,7 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from holdfast.ensembles.mixing import Mixing, Strength
+from holdfast.ensembles.mixing import Mixing, Strength, check_strength
 from holdfast.errors import ModelError
 from holdfast.types import Classifier
 
@@ -48,8 +48,7 @@ class Composite(Pair):
 
     def __init__(self, standard: nn.Module, robust: nn.Module, mixing: Mixing, strength: float) -> None:
         super().__init__(standard, robust, mixing)
-        if not strength >= 0:
-            raise ValueError(f"strength must not be negative, got {strength}")
+        check_strength(strength)
         self.strength = strength
 
     def forward(self, x: Tensor) -> Tensor:

@@ -75,7 +75,8 @@ def _block(logits: Tensor, z: Tensor, vectors: Tensor, ball: Threat, record: boo
 def _products(logits: Tensor, z: Tensor, vectors: Tensor, **graph: bool) -> Tensor:
     """The Jacobian times each of the vectors, (B, N, ...); one alone needs no batching over vectors, which costs."""
     if len(vectors) == 1:
-        return torch.autograd.grad(logits, z, vectors[0], **graph)[0][None]
+        # Contiguous, since gradients of an expanded tensor stay expanded, and layers below copy them.
+        return torch.autograd.grad(logits, z, vectors[0].contiguous(), **graph)[0][None]
     return torch.autograd.grad(logits, z, vectors, is_grads_batched=True, **graph)[0]
 
 

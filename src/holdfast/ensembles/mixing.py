@@ -119,6 +119,16 @@ class LocalBias:
         return mix_logits(g, h, robust_share(steep, torch.ones_like(steep), strength))
 
 
+def check_strength(strength: float) -> None:
+    """Refuse what is no strength.
+
+    Raises:
+        ValueError: if it is negative or no number.
+    """
+    if not strength >= 0:
+        raise ValueError(f"strength must be a number from 0 to infinity, got {strength}")
+
+
 def same_classes(g: Tensor, h: Tensor) -> None:
     """Refuse logits of different classes, which might be broadcast.
 
@@ -158,7 +168,7 @@ class Probability:
     The strength :math:`\alpha` gives :math:`a = \alpha / (1 + \alpha)`; `strength_of` goes back.
 
     Args:
-        temperature: :math:`t`, from 1e-30 to 1e30; below 1 the robust classifier is surer, which one of a small
+        temperature: :math:`t`, from 0.001 to 1000; below 1 the robust classifier is surer, which one of a small
             Lipschitz constant needs.
         transform: what the robust logits go through before that; None for nothing.
 
@@ -171,12 +181,16 @@ class Probability:
     transform: RobustTransform | None = None
 
     def __post_init__(self) -> None:
-        if not 1e-30 <= self.temperature <= 1e30:  # beyond, logits leave single precision
-            raise ValueError(f"temperature must be positive, from 1e-30 to 1e30, got {self.temperature}")
+        if not 1e-3 <= self.temperature <= 1e3:  # beyond, probabilities of single precision lose the classes
+            raise ValueError(f"temperature must lie in [0.001, 1000], got {self.temperature}")
 
     def __call__(self, standard: Classifier, robust: Classifier, x: Tensor, strength: Strength) -> Tensor:
-        """Log-probabilities of the mixed classifier, which are logits."""
+        """Log-probabilities of the mixed classifier, which are logits; at 0 or infinity for all, the logits of one."""
+        if _everywhere(strength, 0.0):
+            return standard(x)
         h = robust(x)
+        if _everywhere(strength, math.inf):
+            return h
         h = h if self.transform is None else self.transform(h)
         return mix_probabilities(standard(x), h / self.temperature, strength)
 
@@ -207,7 +221,7 @@ class RobustTransform:
 
     Args:
         scale: :math:`s`.
-        power: :math:`p`.
+        power: :math:`p`, at least 1.
         shift: :math:`c`.
 
     Reference:
@@ -220,9 +234,10 @@ class RobustTransform:
     shift: float = 2.0
 
     def __post_init__(self) -> None:
-        for name in ("scale", "power"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ValueError(f"{name} must be positive and finite, got {getattr(self, name)}")
+        if not 0 < self.scale < math.inf:
+            raise ValueError(f"scale must be positive and finite, got {self.scale}")
+        if not 1 <= self.power < math.inf:  # below 1 there is no gradient where GELU is 0
+            raise ValueError(f"power must be finite and at least 1, got {self.power}")
 
     def __call__(self, h: Tensor) -> Tensor:
         """Transformed logits, (N, K)."""

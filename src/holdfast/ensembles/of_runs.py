@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.ensembles.composite import AdaptiveComposite, Composite, first_maps
-from holdfast.ensembles.mixing import GradientRatio, LocalBias, Mixing, Probability
+from holdfast.ensembles.mixing import GradientRatio, LocalBias, Mixing, Probability, check_strength
 from holdfast.ensembles.neighbours import NearestNeighbours
 from holdfast.ensembles.policy import Policy, as_maps
 from holdfast.models import MODELS
@@ -78,8 +78,12 @@ class CompositeOfRuns:
         if (self.robust is None) == (self.neighbours is None):
             raise ValueError("expected either robust or neighbours")
         named(standard=self.standard, robust=self.robust)
-        if not self.strength >= 0:
-            raise ValueError(f"strength must not be negative, got {self.strength}")
+        check_strength(self.strength)
+        if self.neighbours is not None and self.neighbours.weights != "soft" and isinstance(self.mixing, GradientRatio):
+            raise ValueError(
+                f"gradient_ratio needs a gradient of both; neighbours of weights {self.neighbours.weights} have none: "
+                "expected weights soft, or mixing local_bias"
+            )
 
     def of(self, standard: nn.Module, robust: nn.Module, shape: tuple[int, int, int]) -> nn.Module:
         """The composite of these two."""

@@ -69,8 +69,8 @@ def _remarkable(value: Any) -> list[str]:
             words.append(" + ".join(each))
         elif isinstance(item, Mapping):
             words += [f"{key}={_option(item[key])}" for key in sorted(item)]
-        elif item is not None:
-            words.append(f"{f.name}={_short(item)}")
+        else:
+            words.append(f"{f.name}={'null' if item is None else _short(item)}")
     return words
 
 

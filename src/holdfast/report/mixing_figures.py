@@ -145,20 +145,21 @@ def place_of(value: float, strengths: Sequence[float]) -> float:
 
 
 def policy_apart(made: Figure, one: Asked) -> Figure:
-    """The chart with a gap before the last place, if that is the policy, which is no strength of the line."""
+    """The chart with a gap after the strengths, if there is a policy, which is no strength of the line."""
     if not one.plan.adaptive:
         return made
-    return replace(made, spec={**made.spec, "data": [_with_gap(trace) for trace in made.spec["data"]]})
+    after = len(one.plan.strengths)
+    return replace(made, spec={**made.spec, "data": [_with_gap(trace, after) for trace in made.spec["data"]]})
 
 
-def _with_gap(trace: dict[str, Any]) -> dict[str, Any]:
-    error = {name: _gap(trace["error_y"][name]) for name in ("array", "arrayminus")}
-    lists = {name: _gap(trace[name]) for name in ("x", "y", "text")}
+def _with_gap(trace: dict[str, Any], after: int) -> dict[str, Any]:
+    error = {name: _gap(trace["error_y"][name], after) for name in ("array", "arrayminus")}
+    lists = {name: _gap(trace[name], after) for name in ("x", "y", "text")}
     return {**trace, **lists, "error_y": {**trace["error_y"], **error}}
 
 
-def _gap(values: Sequence[Any]) -> list[Any]:
-    return [*values[:-1], None, values[-1]]
+def _gap(values: Sequence[Any], after: int) -> list[Any]:
+    return [*values[:after], None, *values[after:]]
 
 
 def _curve(kind: str, points: Sequence[Any], field: str) -> Curve:

@@ -90,6 +90,7 @@ def _measure(ready: Ready, model: Any, plan: "Plan", attack: "Attack", settings:
     from holdfast.analysis.mixing import attempts, mixtures, tried
     from holdfast.data import subset
     from holdfast.ensembles import LocalBias, NearestNeighbours
+    from holdfast.ensembles.composite import frozen
     from holdfast.evaluation.subject import place
 
     assert ready.splits.train is not None
@@ -99,7 +100,7 @@ def _measure(ready: Ready, model: Any, plan: "Plan", attack: "Attack", settings:
     oracle = NearestNeighbours(x, y, classes, k=settings["k"], weights=settings["weights_of"])
     # a single neighbour has all the weight, and so no gradient
     climbed = NearestNeighbours(x, y, classes, k=min(max(settings["k"], CLIMBED), len(x)), weights="soft")
-    judged, aims = (mixtures(model, one, bias, plan.strengths) for one in (oracle, climbed))
+    judged, aims = (mixtures(frozen(model), one, bias, plan.strengths) for one in (oracle, climbed))
 
     def ask_batch(x: "Tensor", y: "Tensor", rng: Any) -> Any:
         return {"right": tried(judged, attempts(plan, aims, attack), x, y, rng=rng)}

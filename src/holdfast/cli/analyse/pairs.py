@@ -44,7 +44,7 @@ def pair_of(ready: Ready, robust: Path | None, mixing: str | None, attack: Attac
     """
     from holdfast.cli.work import to_device
     from holdfast.ensembles import NearestNeighbours
-    from holdfast.ensembles.composite import Pair
+    from holdfast.ensembles.composite import Pair, frozen
     from holdfast.evaluation import try_out
     from holdfast.runs import fits, load_model
 
@@ -72,7 +72,8 @@ def pair_of(ready: Ready, robust: Path | None, mixing: str | None, attack: Attac
     to_device(loaded.model)
     made = mixing_of(mixing or "classes", attack)
     facts = {"robust": loaded.card.recipe.name, "robust_hash": loaded.card.hash[:12], **mixing_facts(made)}
-    return PairOfNetworks(subject.model, loaded.model, made, None, facts)
+    # Frozen, attacks through gradients of many classes hold one block of them.
+    return PairOfNetworks(frozen(subject.model), frozen(loaded.model), made, None, facts)
 
 
 def mixing_of(name: str, attack: Attack) -> Mixing:
