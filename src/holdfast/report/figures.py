@@ -250,7 +250,7 @@ def _layout(chart: Chart) -> dict[str, Any]:
 def _named(ticks: Sequence[str]) -> dict[str, Any]:
     return {
         "tickvals": [*range(len(ticks))], "ticktext": [plain(tick) for tick in ticks], "zeroline": False,
-        "range": [-0.4, len(ticks) - 0.6],
+        "range": [-0.4, len(ticks) - 0.6], "ticklabeloverflow": "allow",
     }  # fmt: skip
 
 

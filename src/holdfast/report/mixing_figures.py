@@ -103,7 +103,7 @@ def aim_chart(one: Asked, identifier: str) -> Figure:
         tuple(_curve(name, one.found.aims, who) for who, name in one.names.items()),
         share=True,
         mark=crossing_mark(one),
-        ticks=tuple(strength(at.aim) for at in one.found.aims),
+        ticks=tuple(strength(at.aim).removesuffix(" policy") for at in one.found.aims),
     )
     return policy_apart(figure(chart, [one.who], identifier), one)
 
