@@ -119,9 +119,25 @@ def test_weights_that_are_not_finite_never_replace_good_ones(trained, tmp_path):
 def test_a_directory_belongs_to_one_recipe(tmp_path):
     run = Run(tmp_path)
     run.claim(recipe())
+    run.state.touch()
     run.claim(recipe())
     with pytest.raises(RecipeError, match=r"holds a run of another recipe \(differs in train\.epochs\).*--fresh"):
         run.claim(recipe("train.epochs=5"))
+
+
+@pytest.mark.parametrize("work", ["state.pt", "ledger/part.parquet"])
+def test_a_directory_in_which_nothing_was_done_is_free(tmp_path, work):
+    """A recipe that was refused before any work does not stand in the way of the mended one."""
+    run = Run(tmp_path)
+    run.claim(recipe())
+    run.tell(seed=3)
+    run.claim(recipe("train.epochs=5"))
+    assert "seed" not in run.info()
+    assert (tmp_path / "recipe.yaml").read_text() == to_yaml(recipe("train.epochs=5"), Recipe)
+    (tmp_path / work).parent.mkdir(exist_ok=True)
+    (tmp_path / work).touch()
+    with pytest.raises(RecipeError, match="holds a run of another recipe"):
+        run.claim(recipe())
 
 
 @pytest.mark.parametrize(
@@ -135,6 +151,7 @@ def test_checks_and_batch_size_may_change_between_two_visits(tmp_path, free):
 
 def test_the_blocks_of_a_ledger_may_not_change_since_rows_of_both_would_count(tmp_path):
     Run(tmp_path).claim(recipe())
+    Run(tmp_path).state.touch()
     with pytest.raises(RecipeError, match=r"differs in evaluate\.block"):
         Run(tmp_path).claim(recipe("evaluate.block=7"))
 
