@@ -133,7 +133,7 @@ def test_theorem_2_is_below_the_true_radius(seed, strength, bend):
         assert radius > 0
 
 
-def bent_parts(strength):
+def bent_parts():
     """A point, its oracle and two bent classifiers, with everything that the theorems speak of as plain numbers."""
     g, h, x = Bent(3, bend=0.7), Bent(5, bend=0.4), tensor([[0.4, -0.3]])
     oracle = tensor([[1.0, -1.0, -0.5]])
@@ -143,7 +143,7 @@ def bent_parts(strength):
 
 @pytest.mark.parametrize("strength", [0.5, 4.0])
 def test_theorem_1_of_bent_logits_by_a_loop(strength):
-    g, _, oracle, zg, _, sg, _ = bent_parts(strength)
+    g, _, oracle, zg, _, sg, _ = bent_parts()
     of = g.constants()
     z = [float(a + strength * s * b) / float(1 + strength * s) for a, b, s in zip(zg[0], oracle[0], sg[0], strict=True)]
 
@@ -163,7 +163,7 @@ def test_theorem_1_of_bent_logits_by_a_loop(strength):
 @pytest.mark.parametrize("strength", [0.5, 4.0])
 def test_theorem_2_of_bent_logits_by_halving(strength):
     """The largest radius that the printed constants allow, found without solving for it."""
-    g, h, _, zg, zh, sg, sh = bent_parts(strength)
+    g, h, _, zg, zh, sg, sh = bent_parts()
     og, oh = g.constants(), h.constants()
     r = (sg / sh)[0]
     z = (zg[0] + strength * r * zh[0]) / (1 + strength * r)
