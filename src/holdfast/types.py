@@ -5,7 +5,7 @@ Nothing inherits from these; a frozen dataclass with the right `__call__` fits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -211,6 +211,23 @@ class Curious(Objective, Protocol):
             train: all training images as they are.
             validation: images that are held out, if any are.
             augmented: whether the images of a batch differ from those of `train`.
+        """
+        ...
+
+
+@runtime_checkable
+class Preparing(Objective, Protocol):
+    """An objective at work that makes something before it can be called, in pieces between which it can be stopped."""
+
+    def prepare(self, index: Tensor, like: Tensor) -> Iterator[tuple[int, int]]:
+        """Make what is not there yet; calling the objective makes what is missing then.
+
+        Args:
+            index: of the examples that the rest of the epoch will see.
+            like: a tensor of the device and precision of the work.
+
+        Yields:
+            After each piece, how many are made and how many there will be.
         """
         ...
 

@@ -92,6 +92,15 @@ def test_repeated_it_does_nothing_and_says_the_worst_case(place):
         assert worst == survived
 
 
+def test_only_some_variants_are_run_and_the_report_has_all(place, tmp_path):
+    found = said("run", "r.yaml", "--only", "fixed, robust", cwd=place)
+    assert found["runs"] == [f"{RUNS}/{variant}/seed-0" for variant in ("robust", "fixed")]
+    assert "mixed/adaptive/seed-0" in (place / RUNS / "report.html").read_text(encoding="utf-8")
+    (tmp_path / "r.yaml").write_text(RECIPE, encoding="utf-8")
+    good("train", "r.yaml", "--only", "standard", cwd=tmp_path)
+    assert [path.name for path in (tmp_path / RUNS).iterdir()] == ["standard"]
+
+
 def test_its_weights_alone_are_enough(place, tmp_path):
     shutil.copy(place / RUNS / "adaptive" / "seed-0" / "best.safetensors", tmp_path / "alone.safetensors")
     found = said("evaluate", "alone.safetensors", "--checks", "clean", cwd=tmp_path)["results"][0]

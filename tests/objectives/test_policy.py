@@ -11,6 +11,7 @@ from holdfast.errors import DataError, ModelError
 from holdfast.objectives import PolicyLoss, PolicyTraining, aimed_data, policy
 from holdfast.rng import Streams
 from holdfast.threat import L0, Linf
+from holdfast.training import Preparation
 from tests.contracts.cheap import Beta, Shown
 from tests.training.tiny import adaptive, outcome, recipe, train
 from tests.zoo import images, labels, linear
@@ -101,8 +102,12 @@ def test_each_example_meets_all_strengths_in_turn_and_is_attacked_once_for_each(
     objective = PolicyTraining(threat=BALL, steps=1, strengths=(0.0, 1.0, math.inf), alpha_0=1.0)
     model, (x, y) = composite(), data().batch(slice(None))
     work, seen = started(objective, model), []
-    remember = work._remembered
-    work._remembered = lambda places, which, like: seen.append((places, which)) or remember(places, which, like)
+    remember = type(work._remembered).__call__
+    monkeypatch.setattr(
+        type(work._remembered),
+        "__call__",
+        lambda self, places, which, like: seen.append((places, which)) or remember(self, places, which, like),
+    )
     for epoch in range(4):
         for rows in torch.randperm(9).split(3):
             work(model, x[rows], y[rows], rng=Streams(0, f"{epoch}", rows))
@@ -111,7 +116,7 @@ def test_each_example_meets_all_strengths_in_turn_and_is_attacked_once_for_each(
     ]
     assert all(sorted(visits[:3]) == [0, 1, 2] for visits in met)
     assert all(met[place] == met[place - place % 4] for place in range(9))  # as the first of their block
-    assert len(remember._blocks) == 9  # three blocks at three strengths
+    assert len(work._remembered._blocks) == 9  # three blocks at three strengths
 
 
 def test_strengths_come_in_an_order_that_the_last_one_does_not_foretell():
@@ -143,12 +148,13 @@ def test_the_adaptive_attack_takes_one_to_all_steps_and_stays_in_the_ball():
 
 def test_alpha_0_is_where_the_curves_of_the_validation_images_cross(monkeypatch):
     curves = {"train": ([0.1, 0.2, 0.3], [0.9, 0.8, 0.7]), "validation": ([0.1, 0.6, 0.9], [0.7, 0.6, 0.3])}
-    held_out = data(5)
+    held_out = policy._Batch(images(20) + 5, labels(20, 3), torch.arange(20))
+    monkeypatch.setattr(aimed_data, "BLOCK", 7)
 
-    def measured(attack, model, examples, strengths, like):
-        return curves["validation" if examples is held_out else "train"]
+    def measured(attack, model, x, y, strengths):  # as if every block had the same accuracies
+        return len(x) * torch.tensor(curves["validation" if x.min() > 1 else "train"], dtype=torch.float64)
 
-    monkeypatch.setattr(policy, "accuracies", measured)
+    monkeypatch.setattr(policy, "right_answers", measured)
     objective = PolicyTraining(threat=BALL, steps=1, strengths=(1.0, 10.0, 100.0))
     model, (x, y) = composite(), data().batch(slice(None))
     work = started(objective, model, validation=held_out)
@@ -158,6 +164,24 @@ def test_alpha_0_is_where_the_curves_of_the_validation_images_cross(monkeypatch)
     work = started(objective, model)
     assert float(work(model, x, y, rng=Streams(0, "", 9)).parts["beta_0"]) == pytest.approx(14.0)  # h everywhere
     assert float(work.alpha_0) == math.inf
+
+
+def test_what_was_prepared_is_not_made_again(monkeypatch):
+    for module in (policy, aimed_data):
+        monkeypatch.setattr(module, "BLOCK", 4)
+    objective = PolicyTraining(threat=BALL, steps=1, strengths=(0.0, 1.0, math.inf))
+    model, (x, y) = composite(), data().batch(slice(None))
+    work = started(objective, model, validation=data(5))
+    # Two blocks of validation images, then three of training images at one strength each.
+    assert list(work.prepare(torch.arange(9), x)) == [(done, 5) for done in range(1, 6)]
+    assert not bool(work.alpha_0.isnan())
+    made = dict(work._remembered._blocks)
+    assert len(made) == 3
+    assert list(work.prepare(torch.arange(9), x)) == []
+    work(model, x[:6], y[:6], rng=Streams(0, "", 6))
+    assert work._remembered._blocks.keys() == made.keys()
+    assert list(work.prepare(torch.arange(6, 9), x)) == []  # what is left of the epoch is there
+    assert len(list(work.prepare(torch.arange(9), x))) == 2  # the first two blocks meet another strength next
 
 
 def test_only_the_policy_learns():
@@ -189,13 +213,17 @@ FACTORY = "model={python: 'tests.training.tiny:adaptive'}"
 
 
 @pytest.mark.parametrize(
-    ("more", "stops"), [((), (1, 5)), (("data.augment=[horizontal_flip]",), (2,))], ids=["remembered", "augmented"]
+    ("more", "stops"),
+    [((), (1, 7, 12, 16)), (("data.augment=[horizontal_flip]",), (5,))],
+    ids=["remembered", "augmented"],
 )
 def test_a_resumed_run_ends_with_the_same_bits(tmp_path, monkeypatch, more, stops):
     monkeypatch.setattr(policy, "BLOCK", 5)
     monkeypatch.setattr(aimed_data, "BLOCK", 5)
     of = recipe(SMALL, FACTORY, "train.optimizer=adam", *more)
-    train(of, tmp_path / "whole")
+    records = train(of, tmp_path / "whole")
+    assert isinstance(records[0], Preparation)
+    assert records[0].total == (4 if more else 9)  # 16 validation images and, where they are remembered, 24 others
     for stop in stops:
         train(of, tmp_path / str(stop), stop)
         train(of, tmp_path / str(stop))

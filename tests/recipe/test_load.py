@@ -188,6 +188,16 @@ def test_overrides_work_on_groups_that_the_file_leaves_out_and_on_shorthands():
     assert (recipe.data.source, recipe.data.validation, recipe.evaluate.block) == (Npz(path="a.npz"), 0.1, 7)
 
 
+def test_only_some_variants_in_the_order_of_the_file():
+    text = "data: digits\nmodel: mlp\nseeds: [0, 1]\nvariants: {a: {}, 2: {}, c: {}}"
+    names = [recipe.name for recipe in parse_recipes(text, only=["c", "2"])]
+    assert names == ["recipe/2/seed-0", "recipe/2/seed-1", "recipe/c/seed-0", "recipe/c/seed-1"]
+    with pytest.raises(RecipeError, match="recipe: variants: unknown name 'd'; known: 2, a, c"):
+        parse_recipes(text, only=["a", "d"])
+    with pytest.raises(RecipeError, match="unknown name 'a'; known: none"):
+        parse_recipes("data: digits\nmodel: mlp", only=["a"])
+
+
 def test_overrides_come_before_variants_and_can_change_them_and_the_seeds():
     text = "train: {epochs: 3}\nvariants: {a: {train: {epochs: 5}}, b: {}}"
     assert [r.train.epochs for r in read(text, "train.epochs=9")] == [5, 9]

@@ -11,6 +11,7 @@ RecipeFile = Annotated[Path, typer.Argument(metavar="RECIPE", help="Recipe in YA
 Set = Annotated[
     list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change a field, such as train.epochs=5.")
 ]
+Only = Annotated[str | None, typer.Option("--only", metavar="NAMES", help="Only these variants, separated by commas.")]
 Out = Annotated[Path, typer.Option("--out", help="Directory of the runs.")]
 Root = Annotated[
     Path | None,
@@ -20,3 +21,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON and no progress."
 Fresh = Annotated[bool, typer.Option("--fresh", help="Delete what is there and start over.")]
 TensorBoard = Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard events (an extra).")]
 OUT = Path("runs")
+
+
+def names(text: str | None) -> list[str]:
+    """What was given with commas; nothing where nothing was given."""
+    return [] if text is None else [part.strip() for part in text.split(",")]

@@ -6,24 +6,25 @@ import json
 
 import typer
 
-from holdfast.cli.options import OUT, Fresh, Json, Out, RecipeFile, Root, Set, TensorBoard
+from holdfast.cli.options import OUT, Fresh, Json, Only, Out, RecipeFile, Root, Set, TensorBoard, names
 from holdfast.cli.screen import interrupt_on_kill, resumable, say
 from holdfast.cli.summary import show_left_out, show_summary, summary
 
 
 def command(
-    recipe: RecipeFile, set_: Set = None, out: Out = OUT, data_root: Root = None, fresh: Fresh = False,
-    tensorboard: TensorBoard = False, as_json: Json = False,
+    recipe: RecipeFile, set_: Set = None, only: Only = None, out: Out = OUT, data_root: Root = None,
+    fresh: Fresh = False, tensorboard: TensorBoard = False, as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Train, check and report all runs of a recipe; repeat the command to resume."""
+    """Train, check and report the runs of a recipe; repeat the command to resume."""
     from holdfast.cli import verdicts, work
     from holdfast.cli.certify import refute
+    from holdfast.cli.find import find_runs
     from holdfast.recipe import load_recipes
     from holdfast.report import write_report
     from holdfast.runs import prepare
 
     interrupt_on_kill()
-    jobs = work.jobs(load_recipes(recipe, set_ or ()), out, fresh=fresh)
+    jobs = work.jobs(load_recipes(recipe, set_ or (), only=names(only)), out, fresh=fresh)
     with resumable():
         for job in jobs:
             splits = prepare(job.recipe.data, job.recipe.seed, data_root)
@@ -34,7 +35,9 @@ def command(
         if not work.is_first():
             return
         runs = [job.run for job in jobs]
-        report = write_report([run.path for run in runs], out / jobs[0].recipe.name.split("/")[0] / "report.html")
+        everything = out / jobs[0].recipe.name.split("/")[0]
+        shown = find_runs([everything]) if only else [run.path for run in runs]  # those of other variants, too
+        report = write_report(shown, everything / "report.html")
     records = summary(runs)
     if as_json:
         paths = [str(run.path) for run in runs]

@@ -6,21 +6,21 @@ import json
 
 import typer
 
-from holdfast.cli.options import OUT, Fresh, Json, Out, RecipeFile, Root, Set, TensorBoard
+from holdfast.cli.options import OUT, Fresh, Json, Only, Out, RecipeFile, Root, Set, TensorBoard, names
 from holdfast.cli.screen import interrupt_on_kill, resumable, say
 
 
 def command(
-    recipe: RecipeFile, set_: Set = None, out: Out = OUT, data_root: Root = None, fresh: Fresh = False,
-    tensorboard: TensorBoard = False, as_json: Json = False,
+    recipe: RecipeFile, set_: Set = None, only: Only = None, out: Out = OUT, data_root: Root = None,
+    fresh: Fresh = False, tensorboard: TensorBoard = False, as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Train all runs of a recipe; repeat the command to resume."""
+    """Train the runs of a recipe; repeat the command to resume."""
     from holdfast.cli import work
     from holdfast.recipe import load_recipes
     from holdfast.runs import prepare
 
     interrupt_on_kill()
-    jobs = work.jobs(load_recipes(recipe, set_ or ()), out, fresh=fresh)
+    jobs = work.jobs(load_recipes(recipe, set_ or (), only=names(only)), out, fresh=fresh)
     with resumable():
         for job in jobs:
             splits = prepare(job.recipe.data, job.recipe.seed, data_root)

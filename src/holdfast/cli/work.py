@@ -85,7 +85,7 @@ def _foresee_source(job: Job, source: str) -> None:
 def train(job: Job, splits: Splits, *, quiet: bool, tensorboard: bool = False) -> None:
     """Train one run to its end, or until stopped between two steps."""
     from holdfast.runs import versions
-    from holdfast.training import Epoch, fit
+    from holdfast.training import Epoch, Step, fit
 
     recipe, run = job.recipe, job.run
     if not is_first():
@@ -111,8 +111,10 @@ def train(job: Job, splits: Splits, *, quiet: bool, tensorboard: bool = False) -
                     alarms[record.epoch] = record.alarm
                 if board:
                     board.add(record)
-            else:
+            elif isinstance(record, Step):
                 show(record.step, record.total, f"epoch {record.epoch}  loss {record.loss:.3f}  {note}")
+            else:
+                show(record.done, record.total, f"epoch {record.epoch}  preparing  {note}")
             if stop.requested:
                 records.close()  # type: ignore[attr-defined]
                 raise KeyboardInterrupt

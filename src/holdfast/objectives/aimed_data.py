@@ -49,7 +49,7 @@ def attacked(
 
 
 class Remembered:
-    """Attacked training images, made when they are first asked for.
+    """Attacked training images; each block is made once for each strength.
 
     Args:
         attack: what finds them.
@@ -68,15 +68,19 @@ class Remembered:
         found = torch.empty_like(like)
         for row, (place, strength) in enumerate(zip(places.tolist(), which.tolist(), strict=True)):
             block, within = divmod(place, BLOCK)
-            found[row] = self._block(block, strength, like)[within].to(like)
+            found[row] = self._blocks[block, strength][within].to(like)
         return found
 
-    def _block(self, block: int, strength: int, like: Tensor) -> Tensor:
-        if (block, strength) not in self._blocks:
-            x, y = self.train.batch(self._order[block * BLOCK : (block + 1) * BLOCK])
-            aim = at(self.composite, self.strengths[strength])
-            self._blocks[block, strength] = self.attack(aim, x.to(like), y.to(like.device)).cpu()
-        return self._blocks[block, strength]
+    def missing(self, places: Tensor, which: Tensor) -> list[tuple[int, int]]:
+        """Blocks, with the number of a strength, that must be made before these images can be had."""
+        wanted = set(zip((places // BLOCK).tolist(), which.tolist(), strict=True))
+        return sorted(wanted - self._blocks.keys())
+
+    def make(self, block: int, strength: int, like: Tensor) -> None:
+        """Attack a block, on the device and in the precision of `like`."""
+        x, y = self.train.batch(self._order[block * BLOCK : (block + 1) * BLOCK])
+        aim = at(self.composite, self.strengths[strength])
+        self._blocks[block, strength] = self.attack(aim, x.to(like), y.to(like.device)).cpu()
 
 
 def fits_in_memory(train: Examples, strengths: Sequence[float]) -> bool:
@@ -85,27 +89,25 @@ def fits_in_memory(train: Examples, strengths: Sequence[float]) -> bool:
     return len(train) * len(strengths) * x[0].numel() * x.element_size() <= MEMORY
 
 
-def accuracies(
-    attack: Attack, composite: Pair, examples: Examples, strengths: Sequence[float], like: Tensor
-) -> tuple[list[float], list[float]]:
-    """Accuracy of the accurate and of the robust classifier where the adversary aims at each strength (figure 4).
+def looked_at(examples: Examples) -> list[Tensor]:
+    """Rows of the images that accuracies are measured on, a block at a time; an even choice if there are many."""
+    return [*torch.split(torch.arange(0, len(examples), -(-len(examples) // LOOK)), BLOCK)]
+
+
+def right_answers(attack: Attack, composite: Pair, x: Tensor, y: Tensor, strengths: Sequence[float]) -> Tensor:
+    """How many images both classifiers get right where the adversary aims at each strength (figure 4), (2, T).
 
     Args:
         attack: the adversary.
-        composite: whose classifiers they are, in eval mode.
-        examples: images, best such that neither classifier has seen them; an even choice of them if there are many.
+        composite: whose classifiers they are, in eval mode: the accurate one first.
+        x: images, best such that neither classifier has seen them.
+        y: their labels.
         strengths: what the adversary aims at.
-        like: a tensor of the device and precision of the work.
     """
-    rows = torch.arange(0, len(examples), -(-len(examples) // LOOK))
     sides = (at(composite, 0.0), at(composite, float("inf")))
     right = torch.zeros(len(sides), len(strengths), dtype=torch.float64)
-    for first in range(0, len(rows), BLOCK):
-        x, y = examples.batch(rows[first : first + BLOCK])
-        x, y = x.to(like), y.to(like.device)
-        for place, strength in enumerate(strengths):
-            z = attack(at(composite, strength), x, y)
-            with torch.no_grad():
-                right[:, place] += torch.tensor([float((side(z).argmax(1) == y).sum()) for side in sides])
-    of_standard, of_robust = (right / len(rows)).tolist()
-    return of_standard, of_robust
+    for place, strength in enumerate(strengths):
+        z = attack(at(composite, strength), x, y)
+        with torch.no_grad():
+            right[:, place] = torch.tensor([float((side(z).argmax(1) == y).sum()) for side in sides])
+    return right

@@ -3,7 +3,9 @@ r"""Training of the policy that chooses, for every image, between an accurate cl
 from __future__ import annotations
 
 import functools
+import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import torch
@@ -17,7 +19,7 @@ from holdfast.errors import ModelError
 from holdfast.gradients import input_gradient
 from holdfast.losses import cross_entropy
 from holdfast.modes import evaluating
-from holdfast.objectives.aimed_data import BLOCK, Remembered, accuracies, attacked, fits_in_memory, pgd
+from holdfast.objectives.aimed_data import BLOCK, Remembered, attacked, fits_in_memory, looked_at, pgd, right_answers
 from holdfast.objectives.centroids import everywhere
 from holdfast.objectives.checks import not_negative
 from holdfast.objectives.climb import check_steps
@@ -176,8 +178,8 @@ class Choosing(nn.Module):
     def forward(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
         """Terms of a batch."""
         rng, x = streams(rng, x), x.detach()
-        if bool(self.alpha_0.isnan()):
-            self.alpha_0 = torch.full_like(self.alpha_0, self._crossing(x))
+        for _ in self.prepare(rng.indices, x):  # nothing is left to do where the loop has asked for it before
+            pass
         aim, which = self._aimed(x, y, rng.indices)
         adaptive = self._adaptive(model, x, y, rng)
         strengths = torch.tensor(self.objective.strengths, dtype=torch.float64, device=x.device)
@@ -200,21 +202,59 @@ class Choosing(nn.Module):
         total = (clean + kinds * aim + through) / (kinds + 2)
         return Terms(total, {"clean": clean, "aimed": aim, "adaptive": through, **shares, "beta_0": threshold})
 
-    def _crossing(self, x: Tensor) -> float:
+    def prepare(self, index: Tensor, like: Tensor) -> Iterator[tuple[int, int]]:
+        """Find the crossing, and attack what these examples will need; yields how many pieces are made, of how many."""
+        looks, missing = self._looks(), self._missing(index)
+        pieces = itertools.chain(self._cross(looks, like), self._remember(missing, like))
+        for done, _ in enumerate(pieces, 1):
+            yield done, len(looks) + len(missing)
+
+    def _looks(self) -> list[Tensor]:
+        """Rows of the images to find the crossing on; none where it is known."""
+        if not bool(self.alpha_0.isnan()):
+            return []
         if self._judged is None:
             raise ModelError("policy: expected images to find alpha_0 on, or a given alpha_0")
-        found = accuracies(self.attack, self._composite[0], self._judged, self.objective.strengths, x)
-        return crossing(self.objective.strengths, *found)
+        return looked_at(self._judged)
+
+    def _missing(self, index: Tensor) -> list[tuple[int, int]]:
+        if self._remembered is None:
+            return []
+        places = places_of("policy", self.examples, index)
+        return self._remembered.missing(places, self._turns(places))
+
+    def _cross(self, looks: list[Tensor], like: Tensor) -> Iterator[None]:
+        if self._judged is None or not looks:
+            return
+        strengths = self.objective.strengths
+        right = torch.zeros(2, len(strengths), dtype=torch.float64)
+        for rows in looks:
+            x, y = self._judged.batch(rows)
+            right += right_answers(self.attack, self._composite[0], x.to(like), y.to(like.device), strengths)
+            yield
+        of_standard, of_robust = (right / sum(map(len, looks))).tolist()
+        self.alpha_0 = torch.full_like(self.alpha_0, crossing(strengths, of_standard, of_robust))
+
+    def _remember(self, missing: list[tuple[int, int]], like: Tensor) -> Iterator[None]:
+        for block, strength in missing:
+            if self._remembered is not None:
+                self._remembered.make(block, strength, like)
+            yield
+
+    def _turns(self, places: Tensor) -> Tensor:
+        """Which strength each of these examples meets next, (N,)."""
+        visits = zip((places // BLOCK).tolist(), self.seen[places].tolist(), strict=True)
+        return torch.tensor([turn(len(self.objective.strengths), *visit) for visit in visits], dtype=torch.int64)
 
     def _aimed(self, x: Tensor, y: Tensor, indices: Tensor) -> tuple[Tensor, Tensor]:
         """Images attacked at one strength each, and which strength that is, (N,); it counts as seen."""
         places = places_of("policy", self.examples, indices)
-        visits = zip((places // BLOCK).tolist(), self.seen[places].tolist(), strict=True)
-        which = torch.tensor([turn(len(self.objective.strengths), *visit) for visit in visits], device=x.device)
+        which = self._turns(places)
         (more,) = everywhere(torch.zeros_like(self.seen).index_fill_(0, places, 1))
         self.seen = self.seen + more
         if self._remembered is not None:
-            return self._remembered(places, which, x), which
+            return self._remembered(places, which, x), which.to(x.device)
+        which = which.to(x.device)
         return attacked(self.attack, self._composite[0], x, y, self.objective.strengths, which), which
 
     def _adaptive(self, model: Classifier, x: Tensor, y: Tensor, rng: Streams) -> Tensor:

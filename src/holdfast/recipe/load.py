@@ -21,23 +21,26 @@ Path_ = tuple[str, ...]
 EXTRA = ("variants", "seeds")
 
 
-def load_recipes(path: Path, overrides: Sequence[str] = ()) -> list[Recipe]:
+def load_recipes(path: Path, overrides: Sequence[str] = (), *, only: Sequence[str] = ()) -> list[Recipe]:
     """All runs of a recipe file.
 
     Args:
         path: the file.
         overrides: such as `train.epochs=5`, applied before anything is read.
+        only: variants that are wanted; none for all.
     """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not a text file"
         raise RecipeError(f"{path}: expected a recipe in YAML; {reason}") from None
-    return parse_recipes(text, overrides, file=path)
+    return parse_recipes(text, overrides, file=path, only=only)
 
 
-def parse_recipes(text: str, overrides: Sequence[str] = (), *, file: Path = Path("recipe")) -> list[Recipe]:
-    """All runs that a recipe's text describes: every variant under every seed."""
+def parse_recipes(
+    text: str, overrides: Sequence[str] = (), *, file: Path = Path("recipe"), only: Sequence[str] = ()
+) -> list[Recipe]:
+    """All runs that a recipe's text describes: every variant under every seed, or only these variants."""
     said, lines = read_yaml(text, file)
     if not isinstance(said, dict):
         raise RecipeError(f"{file}: expected a mapping with name, data, model, ...; got {type(said).__name__}")
@@ -48,6 +51,9 @@ def parse_recipes(text: str, overrides: Sequence[str] = (), *, file: Path = Path
     if not isinstance(variants, dict):
         raise RecipeError(f"{file}: variants: expected names with what they change; got {type(variants).__name__}")
     _known_keys(said, file, lines)
+    for name in only:
+        if name not in map(str, variants):
+            raise RecipeError(f"{file}: variants: {unknown(name, filter(None, map(str, variants)))}")
     runs: list[Recipe] = []
     for variant, changes in variants.items():
         if not isinstance(changes or {}, dict):
@@ -56,10 +62,12 @@ def parse_recipes(text: str, overrides: Sequence[str] = (), *, file: Path = Path
             raise RecipeError(f"{file}: variants.{variant}.{min(fixed)}: the same in all variants; set it outside")
         one = _merged(said, changes or {}, Recipe)
         where = places_of(file, lines, str(variant), write_out_sweeps(one, file))
+        found = []
         for seed in seeds:
             name = "/".join(filter(None, [str(said["name"]), str(variant), f"seed-{seed}"]))
-            runs.append(parse(Recipe, {**one, "name": name, "seed": seed}, where=where))
-        _distinct(runs[-1], file)
+            found.append(parse(Recipe, {**one, "name": name, "seed": seed}, where=where))
+        _distinct(found[-1], file)
+        runs += found if not only or str(variant) in only else []
     return runs
 
 

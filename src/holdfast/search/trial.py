@@ -21,7 +21,7 @@ from holdfast.runs import Run, Splits, load_model, prepare, versions
 from holdfast.search.plan import Plan
 from holdfast.search.schema import Goal, SearchRecipe
 from holdfast.search.values import summary
-from holdfast.training import Epoch, fit
+from holdfast.training import Epoch, Step, fit
 
 MENDABLE = (TrainingError, ModelError, torch.OutOfMemoryError)
 """What values of one trial may cause and those of the next may not; anything else stops the search."""
@@ -240,7 +240,8 @@ def _trained(watch: Watch, run: Run, splits: Splits) -> Generator[Busy, None, bo
                     return True
             else:
                 note = f"epoch {record.epoch}  {watch.note}"
-                yield Busy(watch.trial.number, record.step, record.total, note)
+                done = record.step if isinstance(record, Step) else record.done
+                yield Busy(watch.trial.number, done, record.total, note)
     finally:
         records.close()  # type: ignore[attr-defined]
     return False

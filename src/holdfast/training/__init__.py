@@ -2,6 +2,6 @@
 
 from holdfast.training.cost import Cost
 from holdfast.training.loop import fit
-from holdfast.training.records import Epoch, Step
+from holdfast.training.records import Epoch, Preparation, Step
 
-__all__ = ["Cost", "Epoch", "Step", "fit"]
+__all__ = ["Cost", "Epoch", "Preparation", "Step", "fit"]

@@ -40,6 +40,11 @@ class Batches:
             x, y = augmented(augment, x, y, classes=self.classes, rng=rng)
         return x.to(device), y.to(device), index
 
+    def ahead(self, epoch: int, number: int) -> Tensor:
+        """Indices of the images that this batch and those after it see in the epoch."""
+        rows = torch.cat([self.rows(epoch, later) for later in range(number, len(self))])
+        return self.data.index[rows]
+
     def rows(self, epoch: int, number: int) -> Tensor:
         """Places of a batch's images in the training data."""
         if self._shuffled is None or self._shuffled[0] != epoch:

@@ -24,16 +24,16 @@ from holdfast.runs import Run, Splits, find_bases, new_model, start_from
 from holdfast.training.batches import Batches
 from holdfast.training.checkpoint import load_state, save_state, save_weights
 from holdfast.training.cost import Cost, now, standard_step
-from holdfast.training.records import Epoch, Step, append, cut
+from holdfast.training.records import Epoch, Preparation, Step, append, cut
 from holdfast.training.running_mean import RunningMean
 from holdfast.training.selection import Judge
-from holdfast.types import Alarmed, Curious, Stateful, Terms
+from holdfast.types import Alarmed, Curious, Preparing, Stateful, Terms
 
 SAVE_SECONDS = 60.0
 """State is saved at the end of each epoch, when stopped, and at least this often."""
 
 
-def fit(recipe: Recipe, splits: Splits, run: Run) -> Iterator[Step | Epoch]:
+def fit(recipe: Recipe, splits: Splits, run: Run) -> Iterator[Preparation | Step | Epoch]:
     """Train, or go on training, in a run's directory.
 
     Closing the generator between two records saves the state there; a kill goes back to the state saved last. Either
@@ -45,7 +45,8 @@ def fit(recipe: Recipe, splits: Splits, run: Run) -> Iterator[Step | Epoch]:
         run: where; claimed by the caller.
 
     Yields:
-        A `Step` after every step and an `Epoch` after every epoch.
+        A `Step` after every step and an `Epoch` after every epoch; of objectives that make something before an epoch,
+        a `Preparation` after every piece.
 
     Raises:
         TrainingError: when the loss is not finite, with step and batch; the last good state is kept.
@@ -61,6 +62,8 @@ def fit(recipe: Recipe, splits: Splits, run: Run) -> Iterator[Step | Epoch]:
                 yield loop.finish_epoch()
                 saved = time.monotonic()
                 continue
+            if not loop.prepared:
+                yield from loop.prepare()
             yield loop.advance()
             if time.monotonic() - saved > SAVE_SECONDS:
                 loop.save()
@@ -113,6 +116,7 @@ class _Loop:
         self.replays = int(getattr(train.objective, "replays", 1))
         self.step, self.finished, self.seconds, self.step_seconds = 0, 0, 0.0, 0.0
         self.standard_seconds: float | None = None
+        self.prepared = False
         self.sums: dict[str, float] = {}
         self._resume()
 
@@ -135,12 +139,26 @@ class _Loop:
         """Whether all steps of an epoch are done and its end is not."""
         return self.step == (self.finished + 1) * self.per_epoch
 
+    def prepare(self) -> Iterator[Preparation]:
+        """What the objective makes before the epoch, or the rest of it."""
+        if isinstance(self.objective, Preparing):
+            epoch, batch = divmod(self.step, self.per_epoch)
+            like, started = torch.empty(0, device=self.fabric.device), time.monotonic()
+            for done, total in self.objective.prepare(self.batches.ahead(epoch, batch), like):
+                self._count(time.monotonic() - started)
+                yield Preparation(done, total, epoch + 1)
+                started = time.monotonic()
+        self.prepared = True
+
+    def _count(self, seconds: float) -> None:
+        """Preparing is a part of the epoch and of what its steps cost."""
+        self.seconds += seconds
+        self.step_seconds += seconds
+
     def advance(self) -> Step:
         """One step: a batch, as often as the objective wants it."""
         started = time.monotonic()
         epoch, batch = divmod(self.step, self.per_epoch)
-        if batch == 0:
-            self.sums, self.seconds, self.step_seconds = {}, 0.0, 0.0
         share = slice(self.fabric.global_rank, None, self.fabric.world_size)
         x, y, index = self.batches(epoch, batch, self.fabric.device, share)
         if self.standard_seconds is None:
@@ -210,7 +228,8 @@ class _Loop:
                 self._save_weights("best", weights, number)
             append(self.run.metrics, asdict(epoch))
             self._save_weights("last", weights, number)
-        self.sums, self.finished = {}, number
+        self.sums, self.seconds, self.step_seconds = {}, 0.0, 0.0
+        self.finished, self.prepared = number, False
         self.save()
         return epoch
 

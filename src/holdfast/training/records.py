@@ -22,6 +22,15 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Preparation:
+    """Something made that an epoch needs before its next step: for progress."""
+
+    done: int
+    total: int
+    epoch: int
+
+
+@dataclass(frozen=True)
 class Epoch:
     """One epoch done: what `metrics.jsonl` says.
 
