@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from holdfast.attacks import PGD
-from holdfast.certify import GaussianSmoothing, Margin, MixtureMargin, MixtureSmoothing
+from holdfast.certify import GaussianSmoothing, Margin, MixtureMargin, MixtureSmoothing, SmoothedMargin
 from holdfast.certify.mixture_radii import smoothed_radius
 from holdfast.ensembles import Composite, GradientRatio, Probability, RobustTransform, strength_of
 from holdfast.errors import ModelError
@@ -115,6 +115,12 @@ def test_queries_are_counted():
 def test_what_is_not_proved_is_refused(kind, make, says):
     with pytest.raises(ModelError, match=says):
         kind()(copy.deepcopy(make()), digits()[0][:2])
+
+
+@pytest.mark.parametrize("method", [Margin(), SmoothedMargin(sigma=0.1, n=10)], ids=["margin", "smoothed_margin"])
+def test_certificates_of_single_networks_say_what_to_ask_instead(method):
+    with pytest.raises(ModelError, match="got Composite; of a composite of mixed probabilities mixture_margin"):
+        method(Counted(mixture()), digits()[0][:2])
 
 
 def test_unknown_constants_are_refused():

@@ -9,6 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from holdfast.ensembles.composite import Pair
 from holdfast.errors import ModelError
 from holdfast.lipschitz.bound import margin_growth
 from holdfast.lipschitz.radii import margin_radius
@@ -54,6 +55,7 @@ class Margin:
         """Certificate of each example; of two classes with equal logits neither is certified."""
         if not len(x):
             return Certificate.of_nothing(x)
+        check_bounded(model, self.constant)
         with torch.no_grad(), evaluating(network(model)):
             growth = margin_growth(model, x, self.norm, self.constant)
             logits = model(x)
@@ -67,3 +69,14 @@ def check_constant(constant: float | None) -> None:
     """Refuse what is no Lipschitz constant."""
     if constant is not None and not 0 < constant < math.inf:
         raise ValueError(f"constant must be positive and finite, got {constant}")
+
+
+def check_bounded(model: Classifier, constant: float | None) -> None:
+    """Refuse composites, whose Lipschitz constants nobody knows, and say what proves something of them."""
+    inner = network(model)
+    if constant is None and isinstance(inner, Pair):
+        kind = type(inner).__name__
+        raise ModelError(
+            f"expected a network with a known Lipschitz constant, got {kind}; of a composite of mixed probabilities "
+            "mixture_margin proves what the robust network allows"
+        )

@@ -40,7 +40,7 @@ import torch
 from torch import Tensor
 
 from holdfast.certify.copies import Copies
-from holdfast.certify.margin import check_constant
+from holdfast.certify.margin import check_bounded, check_constant
 from holdfast.certify.noise import Gaussian
 from holdfast.lipschitz.bound import margin_growth
 from holdfast.losses import margin
@@ -94,6 +94,7 @@ class SmoothedMargin:
         """Certificate of each example."""
         if not len(x):
             return Certificate.of_nothing(x, sampled=True)
+        check_bounded(model, self.constant)
         rng = streams(rng, x)
         with evaluating(network(model)):
             growth = margin_growth(model, x, self.norm, self.constant)
