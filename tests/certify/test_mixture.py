@@ -120,7 +120,7 @@ def test_what_is_not_proved_is_refused(kind, make, says):
 @pytest.mark.parametrize("method", [Margin(), SmoothedMargin(sigma=0.1, n=10)], ids=["margin", "smoothed_margin"])
 def test_certificates_of_single_networks_say_what_to_ask_instead(method):
     with pytest.raises(ModelError, match="got Composite; of a composite of mixed probabilities mixture_margin"):
-        method(Counted(mixture()), digits()[0][:2])
+        method(Counted(mixture(), torch.zeros(2, dtype=torch.int64)), digits()[0][:2])
 
 
 def test_unknown_constants_are_refused():
