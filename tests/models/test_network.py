@@ -28,6 +28,20 @@ def test_normalised_puts_the_normalisation_in_front_of_a_foreign_network():
     torch.testing.assert_close(model(x), network((x - 0.5) / 0.25))
 
 
+def test_normalised_shows_what_the_network_behind_it_shows():
+    network = Network([nn.Flatten(), nn.ReLU()], nn.Identity(), channels=1, features=4, classes=2)
+    model, x = normalised(network, [0.5], [0.25]), torch.rand(3, 1, 2, 2)
+    z = (x - 0.5) / 0.25
+    torch.testing.assert_close([*model.stages(x)], [*network.stages(z)])
+    torch.testing.assert_close(model.head(model.features(x)), model(x))
+    assert set(model.state_dict()) == {f"network.{name}" for name in network.state_dict()} | {
+        "normalise.mean",
+        "normalise.std",
+    }
+    bare = normalised(nn.Flatten(), [0.5], [0.25])
+    assert [name for name in ("stages", "features", "head") if hasattr(bare, name)] == []
+
+
 @pytest.mark.parametrize(
     ("mean", "std", "message"),
     [

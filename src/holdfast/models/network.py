@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -109,6 +109,8 @@ class Network(nn.Module):
 class Normalised(nn.Module):
     """A network with a normalisation in front, so that it takes images in [0, 1].
 
+    What the network has of `stages`, `features` and `head` this one has, too.
+
     Args:
         network: a network of normalised images.
         mean: one value per channel.
@@ -125,6 +127,22 @@ class Normalised(nn.Module):
         logits: Tensor = self.network(self.normalise(x))
         return logits
 
+    @property
+    def stages(self) -> Callable[[Tensor], Iterable[Tensor]]:
+        """The network's, of images in [0, 1]."""
+        stages: Any = self.network.stages
+        return lambda x: stages(self.normalise(x))
+
+    @property
+    def features(self) -> Callable[[Tensor], Tensor]:
+        """The network's, of images in [0, 1]."""
+        features: Any = self.network.features
+        return lambda x: features(self.normalise(x))
+
+    @property
+    def head(self) -> Any:
+        """The network's."""
+        return self.network.head
 
 def normalised(model: nn.Module, mean: Sequence[float], std: Sequence[float]) -> nn.Module:
     """Put a normalisation in front of a foreign network."""
