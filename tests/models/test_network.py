@@ -1,3 +1,5 @@
+import copy
+
 import pytest
 import torch
 from torch import nn
@@ -33,6 +35,9 @@ def test_normalised_shows_what_the_network_behind_it_shows():
     model, x = normalised(network, [0.5], [0.25]), torch.rand(3, 1, 2, 2)
     z = (x - 0.5) / 0.25
     torch.testing.assert_close([*model.stages(x)], [*network.stages(z)])
+    twin = copy.deepcopy(model)
+    twin.normalise.mean.zero_()
+    torch.testing.assert_close([*twin.stages(x)], [*network.stages(x / 0.25)])  # its own normalisation
     torch.testing.assert_close(model.head(model.features(x)), model(x))
     assert set(model.state_dict()) == {f"network.{name}" for name in network.state_dict()} | {
         "normalise.mean",

@@ -15,7 +15,7 @@ from holdfast.rng import permutation
 from holdfast.runs import Run, load_model, new_model
 from holdfast.training import Epoch, Step, fit
 from holdfast.training.batches import cuts
-from tests.training.tiny import TIMES, metrics, outcome, recipe, splits, train
+from tests.training.tiny import RECORDS, TIMES, metrics, outcome, recipe, splits, train
 
 
 def bare_loop(of, make, *, ema=None, clip=None):
@@ -94,6 +94,12 @@ def test_the_global_random_state_changes_nothing(tmp_path):
         torch.manual_seed(seed)
         train(of, tmp_path / str(seed))
     assert outcome(tmp_path / "1") == outcome(tmp_path / "2")
+
+
+@pytest.mark.parametrize("more", ["", ", mean: [0.5], std: [0.25]"], ids=["bare", "normalised"])
+def test_layers_may_be_called_as_methods_are_elsewhere(tmp_path, more):
+    of = recipe(f"model={{python: {{factory: 'tests.training.tiny:layered'{more}}}}}")
+    assert len(train(of, tmp_path)) == RECORDS
 
 
 def test_another_seed_gives_other_weights(tmp_path):

@@ -2,8 +2,10 @@
 
 import functools
 import json
+from collections import OrderedDict
 
 import torch
+from torch import nn
 
 from holdfast.ensembles import AdaptiveCompositeOfRuns, GradientRatio
 from holdfast.models import build, read_state
@@ -26,6 +28,11 @@ RECORDS = 8  # three steps and one epoch, twice
 def network():
     """BatchNorm and dropout, for recipes that name a factory."""
     return Normed(classes=10, side=8, dropout=0.5)
+
+
+def layered():
+    """Layers that are called as the methods of other networks are, as in VGG networks."""
+    return nn.Sequential(OrderedDict(features=nn.Flatten(), head=nn.Linear(64, 10)))
 
 
 def adaptive():

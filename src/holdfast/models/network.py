@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from types import MethodType
 from typing import Any, Protocol
 
 import torch
@@ -121,28 +122,27 @@ class Normalised(nn.Module):
         super().__init__()
         self.normalise = Normalise(mean, std)
         self.network = network
+        for name in ("stages", "features"):
+            if callable(getattr(network, name, None)):
+                setattr(self, name, MethodType(_shown(name), self))  # a method, which Fabric asks for
+
+    @property
+    def head(self) -> Any:
+        """The network's, if it has one."""
+        return self.network.head
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits, (N, K)."""
         logits: Tensor = self.network(self.normalise(x))
         return logits
 
-    @property
-    def stages(self) -> Callable[[Tensor], Iterable[Tensor]]:
-        """The network's, of images in [0, 1]."""
-        stages: Any = self.network.stages
-        return lambda x: stages(self.normalise(x))
 
-    @property
-    def features(self) -> Callable[[Tensor], Tensor]:
-        """The network's, of images in [0, 1]."""
-        features: Any = self.network.features
-        return lambda x: features(self.normalise(x))
+def _shown(name: str) -> Callable[[Normalised, Tensor], Any]:
+    def method(self: Normalised, x: Tensor) -> Any:
+        return getattr(self.network, name)(self.normalise(x))
 
-    @property
-    def head(self) -> Any:
-        """The network's."""
-        return self.network.head
+    return method
+
 
 def normalised(model: nn.Module, mean: Sequence[float], std: Sequence[float]) -> nn.Module:
     """Put a normalisation in front of a foreign network."""

@@ -6,6 +6,7 @@ of the step, so the state to save is weights, optimizer, what an objective remem
 
 from __future__ import annotations
 
+import inspect
 import math
 import time
 from collections.abc import Iterator
@@ -97,7 +98,7 @@ class _Loop:
             run.tell(bases=self.bases)
         model, self.optimizer = self.fabric.setup(self.raw, train.optimizer(self.raw.parameters()))
         for method in ("features", "stages", "moments", "decide"):
-            if hasattr(self.raw, method):
+            if inspect.ismethod(getattr(self.raw, method, None)):  # layers of foreign networks have such names, too
                 model.mark_forward_method(method)
         # Fabric refuses gradients that do not go through it, of which objectives take many on the way to their loss;
         # the loss itself does go through it.
