@@ -51,6 +51,7 @@ bench: $(VENV)/.dev
 	$(ONE_THREAD) $(BIN)/python benchmarks/streams.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/pgd.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/memory.py
+	$(ONE_THREAD) $(BIN)/python benchmarks/allocation.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/autoattack.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/certify.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/spider.py

@@ -8,6 +8,7 @@ from typing import Any
 
 import typer
 
+from holdfast.cli.memory import keep_freed_memory
 from holdfast.errors import HoldfastError
 
 VERBS = (
@@ -48,6 +49,7 @@ for _group in ("analyse", "data"):
 
 def main() -> None:
     """Entry point: user errors are one line and exit code 2, an interruption is 130, bugs keep their traceback."""
+    keep_freed_memory()
     usage_error: Any = typer.BadParameter.__mro__[1]  # typer has its own click inside and does not export this one
     try:
         code = app(standalone_mode=False)
