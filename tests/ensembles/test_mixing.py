@@ -11,6 +11,7 @@ from torch import nn
 from holdfast.ensembles import Composite, GradientRatio, LocalBias, Probability, RobustTransform, strength_of
 from holdfast.ensembles.mixing import mix_logits, mix_probabilities, robust_share
 from holdfast.errors import ModelError
+from holdfast.models import MODELS, build
 from tests.zoo import Linear, generator, images, normed, smooth
 
 G = torch.tensor([[2, 1, 0]], dtype=torch.float64)
@@ -168,6 +169,25 @@ def test_without_a_gradient_to_come_nothing_is_recorded(mixing):
     assert not composite(x).requires_grad
     torch.testing.assert_close(composite(x.clone().requires_grad_()).detach(), plain)
     assert all(parameter.grad is None for parameter in composite.parameters())
+
+
+class Viewed(nn.Module):
+    """A network of somebody else that takes images in the usual layout alone."""
+
+    def forward(self, x):
+        return x.view(len(x), -1)[:, :5].tanh()
+
+
+@pytest.mark.parametrize("mixing", [GradientRatio(), GradientRatio(gradients="largest"), LocalBias()], ids=MIXINGS)
+def test_the_layout_of_images_changes_nothing_and_is_not_forced_on_networks_of_others(mixing):
+    asked = []
+    own = build(MODELS["resnet10"], (3, 8, 8), 5, seed=1).double().eval().requires_grad_(False)
+    own.register_forward_pre_hook(lambda module, given: asked.append(given[0].is_contiguous()))
+    x = torch.rand(3, 3, 8, 8, dtype=torch.float64, generator=generator(0))
+    for g, h in ((own, Viewed()), (Viewed(), own)):
+        plain, through = mixing(g, h, x, 2.0), mixing(g, h, x.clone().requires_grad_(), 2.0)
+        torch.testing.assert_close(plain, through.detach(), rtol=1e-12, atol=1e-12)
+    assert asked[:2] == [False, True]  # faster so, but not where an attack differentiates it again
 
 
 @pytest.mark.parametrize("block", [1, 2, 3, 100])

@@ -1,7 +1,7 @@
 r"""How the answers of an accurate classifier :math:`g` and a robust one :math:`h` become one.
 
 Every mixing has a strength from 0 (only :math:`g`) to infinity (only :math:`h`), the same for all images or one for
-each; both ends are exact.
+each; both ends are exact (where each image has its own, up to the rounding of the layout that gradients are taken in).
 """
 
 from __future__ import annotations
