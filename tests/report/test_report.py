@@ -165,6 +165,14 @@ def test_every_link_of_the_page_leads_somewhere(tmp_path: Path) -> None:
     assert all((a["href"] or "")[1:] in identifiers for tag, a in page.elements if tag == "a")
 
 
+def test_the_title_names_few_runs_and_counts_many(tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / str(n), CHECKS, name=f"digits/v{n}/seed-0") for n in range(5)]
+    few = write_report(runs[:2], tmp_path / "few.html").read_text(encoding="utf-8")
+    many = write_report(runs, tmp_path / "many.html").read_text(encoding="utf-8")
+    assert "<title>Report on v0, v1</title>" in few
+    assert "<title>Report on 5 runs of digits</title>" in many
+
+
 def test_title_can_be_given(tmp_path: Path) -> None:
     out = write_report([make_run(tmp_path / "run", CHECKS)], tmp_path / "deep" / "r.html", title="Two & more")
     assert "<title>Two &amp; more</title>" in out.read_text(encoding="utf-8")

@@ -57,6 +57,19 @@ class Picture:
     images: tuple[str, str, str]
 
 
+NAMED = 4
+"""Runs whose names make a title; more are counted."""
+
+
+def _subject(runs: Sequence[RunData]) -> str:
+    if len(runs) <= NAMED:
+        return ", ".join(run.label for run in runs)
+    recipes = dict.fromkeys(
+        str(run.facts.get("recipe") or run.facts["name"]).encode("utf-8", "replace").decode() for run in runs
+    )
+    return f"{len(runs)} runs" + (f" of {', '.join(recipes)}" if len(recipes) <= NAMED else "")
+
+
 def render(runs: Sequence[RunData], *, title: str | None = None) -> str:
     """The whole page as text."""
     labels = [run.label for run in runs]
@@ -73,7 +86,7 @@ def render(runs: Sequence[RunData], *, title: str | None = None) -> str:
         environment()
         .get_template("page.html.j2")
         .render(
-            title=title or "Report on " + ", ".join(labels),
+            title=title or f"Report on {_subject(runs)}",
             runs=runs,
             verdicts=[verdict(run) for run in runs],
             trusts=[trust(run) for run in runs],
