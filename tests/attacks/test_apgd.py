@@ -1,5 +1,7 @@
 """Auto-PGD: the published checkpoints, the exact optimum, and the same answers as an independent implementation."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -120,3 +122,20 @@ def test_breaks_what_the_reference_breaks(threat, norm, targeted):
     # runs differ in 7 to 13 examples; 49 to 54 stand after ours, and any two of ours differ in 5 to 8.
     assert abs(int(ours.sum()) - int(theirs.sum())) <= (5 if norm == "L1" else 1)
     assert (ours != theirs).sum() <= (13 if norm == "L1" else 2)
+
+
+def test_towards_targets_to_the_end_finds_the_corner_of_highest_loss():
+    model, x = linear(3), images(8)
+    y = model(x).argmax(1)
+    y[:3] = (y[:3] + 1) % 3  # wrong before any attack
+    quick = TargetedAPGD(threat=Linf(0.2), steps=60, targets=2)
+    first, last = quick(model, x, y), replace(quick, until_lost=False)(model, x, y)
+    assert torch.equal(first[:3], x[:3])
+    best = torch.full((8,), -torch.inf, dtype=x.dtype)
+    for away in (1, 2):  # below four classes the loss is the lead of the target, linear in the image
+        target = (y + away) % 3
+        corner = (x + 0.2 * (model.weight[target] - model.weight[y]).sign().view_as(x)).clamp(0, 1)
+        logits = model(corner)
+        best = torch.maximum(best, (logits.gather(1, target[:, None]) - logits.gather(1, y[:, None]))[:, 0])
+    torch.testing.assert_close(margin(model(last), y), best, rtol=0.0, atol=1e-6)
+    assert bool((margin(model(first), y) < best - 1e-3).any())

@@ -4,7 +4,19 @@ import pytest
 import torch
 from torch import nn
 
-from holdfast.attacks import APGD, FGSM, PGD, Aimed, AutoAttack, EightBit, Square, Targeted, Transfer, Transferred
+from holdfast.attacks import (
+    APGD,
+    FGSM,
+    PGD,
+    Aimed,
+    AutoAttack,
+    EightBit,
+    Square,
+    Targeted,
+    TargetedAPGD,
+    Transfer,
+    Transferred,
+)
 from holdfast.queries import Counted
 from holdfast.rng import Streams
 from holdfast.threat import L2, Linf
@@ -73,7 +85,7 @@ def test_the_recipes_form_becomes_an_attack_on_the_classifier_that_is_found():
 @pytest.mark.parametrize("kind", [Square, AutoAttack, EightBit])
 def test_attacks_that_leave_at_the_first_success_are_refused(kind):
     attack = EightBit(attack=ATTACK) if kind is EightBit else kind(threat=Linf(0.1))
-    says = f"climb to the end; expected pgd, apgd, fgsm or rfgsm, got {kind.__name__}"
+    says = f"climb to the end; expected pgd, apgd, apgd_targeted, fgsm or rfgsm, got {kind.__name__}"
     with pytest.raises(ValueError, match=says):
         Transfer(attack=attack, source="run")
     with pytest.raises(ValueError, match=says):
@@ -81,3 +93,4 @@ def test_attacks_that_leave_at_the_first_success_are_refused(kind):
     with pytest.raises(ValueError, match=says):
         Aimed(attack=Targeted(attack=attack), strength=1.0)
     Transfer(attack=Targeted(attack=FGSM(threat=Linf(0.1))), source="run")
+    Aimed(attack=TargetedAPGD(threat=Linf(0.1)), strength=1.0)

@@ -28,6 +28,8 @@ class TargetedAPGD:
         steps: gradient steps per target and restart.
         targets: how many classes to try; never more than there are wrong ones.
         restarts: how often to start anew.
+        until_lost: an example whose attack has succeeded keeps that point and leaves the batch; else all targets climb
+            to the end, and the point of the highest loss is kept.
 
     Reference:
         Croce, Hein, ICML 2020, arXiv:2003.01690, section 4 (APGD-T of AutoAttack). Differs: targets side by side
@@ -38,6 +40,7 @@ class TargetedAPGD:
     steps: int = 100
     targets: int = 9
     restarts: int = 1
+    until_lost: bool = True
 
     def __post_init__(self) -> None:
         with_a_length("apgd_targeted", self.threat)
@@ -54,7 +57,8 @@ class TargetedAPGD:
         with torch.no_grad():
             logits = model(x)
         tries = likeliest_others(logits, y, self.targets) if target is None else target[:, None]
-        standing = Aim.of(targeted_difference_of_logits_ratio, y, target).reached(logits).logical_not().nonzero()[:, 0]
+        lost = Aim.of(targeted_difference_of_logits_ratio, y, target).reached(logits) & self.until_lost
+        standing = lost.logical_not().nonzero()[:, 0]
         share = max(1, len(x) // tries.shape[1])  # rows at a time: no more than the batch had
         for start in range(0, len(standing), share):
             part = standing[start : start + share]
@@ -70,7 +74,7 @@ class TargetedAPGD:
         rows = torch.arange(len(x), device=x.device).repeat_interleave(count)
         pairs = torch.stack((y[rows], tries.flatten()), dim=1)
         aim = Aim(targeted_difference_of_logits_ratio, pairs, targeted, judged=pairs[:, int(targeted)])
-        front = Front(narrow(model, rows), x[rows], aim, rng.spread(count), leave=True, groups=rows)
+        front = Front(narrow(model, rows), x[rows], aim, rng.spread(count), leave=self.until_lost, groups=rows)
         for restart in range(self.restarts):
             climb(front, self.threat, self.steps, f"restart {restart}")
         worth = torch.where(front.lost, torch.inf, front.value).view(len(x), count)

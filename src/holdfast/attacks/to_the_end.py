@@ -6,13 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 from holdfast.attacks.apgd import APGD
+from holdfast.attacks.apgd_targeted import TargetedAPGD
 from holdfast.attacks.eight_bit import EightBit
 from holdfast.attacks.fgsm import FGSM
 from holdfast.attacks.pgd import PGD
 from holdfast.attacks.rfgsm import RFGSM
 from holdfast.types import Attack
 
-PERSISTENT = (PGD, APGD, FGSM, RFGSM)
+PERSISTENT = (PGD, APGD, TargetedAPGD, FGSM, RFGSM)
 """Attacks that can, or must, use all their steps on every example."""
 
 
@@ -41,5 +42,5 @@ def check_persistent(who: str, attack: Attack) -> None:
     elif kind.__module__.startswith("holdfast.attacks") and not isinstance(attack, PERSISTENT):
         raise ValueError(
             f"{who} tries what the attack finds on another classifier, so that it must climb to the end; "
-            f"expected pgd, apgd, fgsm or rfgsm, got {kind.__name__}"
+            f"expected pgd, apgd, apgd_targeted, fgsm or rfgsm, got {kind.__name__}"
         )
