@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -35,6 +36,17 @@ def test_the_system_is_asked_for_the_same_pages_once():
     told, kept = faults("keep")
     assert told == "True"
     assert kept < faults()[1] / 5
+
+
+def test_neither_mapped_nor_trimmed(monkeypatch):
+    asked = {}
+    library = SimpleNamespace(mallopt=lambda name, value: asked.update({name: value}) or 1)
+    monkeypatch.setattr("ctypes.CDLL", lambda name: library)
+    monkeypatch.setattr(sys, "platform", "linux")
+    for name in [name for name in os.environ if name.startswith(("MALLOC_", "GLIBC_"))]:
+        monkeypatch.delenv(name)
+    assert keep_freed_memory()
+    assert asked == {-4: 0, -1: 2**31 - 1}  # M_MMAP_MAX and M_TRIM_THRESHOLD of malloc.h
 
 
 @pytest.mark.parametrize("name", ["MALLOC_ARENA_MAX", "GLIBC_TUNABLES"])

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -34,7 +35,13 @@ OBJECTIVES = {
 def run(path, *overrides):
     sets = [word for override in overrides for word in ("--set", override)]
     # A port of the test's own, so that two of them can run at once.
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MASTER_PORT": str(20000 + os.getpid() % 20000)}
+    here = str(Path(__file__).parents[2])
+    environment = {
+        **os.environ,
+        "PYTHONPATH": here,
+        "OMP_NUM_THREADS": "1",
+        "MASTER_PORT": str(20000 + os.getpid() % 20000),
+    }
     return subprocess.run(
         [sys.executable, "-m", "holdfast", "run", "two.yaml", "--fresh", *sets],
         cwd=path, env=environment, capture_output=True, text=True, timeout=200,
@@ -61,3 +68,17 @@ def test_two_processes_end_close_to_one_and_speak_once(tmp_path, objective):
             torch.testing.assert_close(two[name], tensor, rtol=1e-4, atol=1e-5)
         one, two = (metrics(found[devices] / f"seed-{seed}") for devices in (1, 2))
         assert [line["validation"]["accuracy"] for line in one] == [line["validation"]["accuracy"] for line in two]
+
+
+def test_two_processes_train_a_policy_though_their_attacks_differ_in_length(tmp_path):
+    """Each has its own images, whose random numbers of steps end at different times."""
+    (tmp_path / "two.yaml").write_text(RECIPE)
+    done = run(
+        tmp_path,
+        "model={python: 'tests.training.tiny:adaptive'}",
+        "train.objective={policy: {threat: {linf: 0.1}, steps: 6, strengths: [0, 1, .inf]}}",
+        "train.fabric={accelerator: cpu, devices: 2, strategy: ddp}",
+    )
+    assert done.returncode == 0, done.stderr
+    losses = [line["train"]["total"] for line in metrics(tmp_path / "runs/two/seed-0")]
+    assert len(losses) == 2

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from holdfast.ensembles import Composite, GradientRatio, LocalBias, Probability, RobustTransform, strength_of
+from holdfast.ensembles.composite import mixed
 from holdfast.ensembles.mixing import mix_logits, mix_probabilities, robust_share
 from holdfast.errors import ModelError
 from holdfast.models import MODELS, build
@@ -171,6 +172,16 @@ def test_without_a_gradient_to_come_nothing_is_recorded(mixing):
     assert all(parameter.grad is None for parameter in composite.parameters())
 
 
+def test_inference_mode_is_refused_in_words():
+    (g, h), x = models(), images(2)
+    with torch.inference_mode(), pytest.raises(ModelError, match="inference mode forbids; use torch.no_grad"):
+        GradientRatio()(g, h, x, 1.0)
+    with torch.inference_mode():
+        strange = x + 0
+    with pytest.raises(ModelError, match="inference mode forbids"):
+        GradientRatio(gradients="largest")(g, h, strange, 1.0)
+
+
 class Viewed(nn.Module):
     """A network of somebody else that takes images in the usual layout alone."""
 
@@ -253,6 +264,8 @@ def test_the_transformation_by_hand():
         (lambda: LocalBias(norm="l3"), "norm must be"),
         (lambda: RobustTransform(power=0.5), "power must be finite and at least 1, got 0.5"),
         (lambda: RobustTransform(scale=0.0), "scale must be positive"),
+        (lambda: RobustTransform(shift=math.nan), "shift must be finite, got nan"),
+        (lambda: mixed(Composite(*models(), Probability(), 1.0), images(2), -1.0), "strength must be a number from 0"),
         (lambda: Probability(temperature=0.0), r"temperature must lie in \[0.001, 1000\]"),
         (lambda: strength_of(1.5), r"share must lie in \[0, 1\]"),
         (lambda: Composite(nn.Identity(), nn.Identity(), Probability(), -1.0), "strength must be a number from 0 to"),

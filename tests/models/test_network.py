@@ -1,4 +1,5 @@
 import copy
+import pickle
 
 import pytest
 import torch
@@ -35,7 +36,8 @@ def test_normalised_shows_what_the_network_behind_it_shows():
     model, x = normalised(network, [0.5], [0.25]), torch.rand(3, 1, 2, 2)
     z = (x - 0.5) / 0.25
     torch.testing.assert_close([*model.stages(x)], [*network.stages(z)])
-    twin = copy.deepcopy(model)
+    twin = pickle.loads(pickle.dumps(copy.deepcopy(model)))
+    assert copy.copy(model).stages.__self__ is not model
     twin.normalise.mean.zero_()
     torch.testing.assert_close([*twin.stages(x)], [*network.stages(x / 0.25)])  # its own normalisation
     torch.testing.assert_close(model.head(model.features(x)), model(x))

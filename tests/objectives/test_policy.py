@@ -223,6 +223,8 @@ def test_a_resumed_run_ends_with_the_same_bits(tmp_path, monkeypatch, more, stop
     of = recipe(SMALL, FACTORY, "train.optimizer=adam", *more)
     records = train(of, tmp_path / "whole")
     assert isinstance(records[0], Preparation)
+    prepared = {record.epoch for record in records if isinstance(record, Preparation)}
+    assert prepared == ({1} if more else {1, 2})  # the strengths of the second epoch are others
     assert records[0].total == (4 if more else 9)  # 16 validation images and, where they are remembered, 24 others
     for stop in stops:
         train(of, tmp_path / str(stop), stop)

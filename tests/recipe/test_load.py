@@ -194,8 +194,9 @@ def test_only_some_variants_in_the_order_of_the_file():
     assert names == ["recipe/2/seed-0", "recipe/2/seed-1", "recipe/c/seed-0", "recipe/c/seed-1"]
     with pytest.raises(RecipeError, match="recipe: variants: unknown name 'd'; known: 2, a, c"):
         parse_recipes(text, only=["a", "d"])
-    with pytest.raises(RecipeError, match="unknown name 'a'; known: none"):
-        parse_recipes("data: digits\nmodel: mlp", only=["a"])
+    for name in ("a", ""):
+        with pytest.raises(RecipeError, match=f"unknown name '{name}'; known: none"):
+            parse_recipes("data: digits\nmodel: mlp", only=[name])
 
 
 def test_overrides_come_before_variants_and_can_change_them_and_the_seeds():

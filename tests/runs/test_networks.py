@@ -211,7 +211,12 @@ def test_a_file_without_its_bases_is_refused(tmp_path, place):
             "model={composite: {standard: a, neighbours: {k: 3, weights: uniform}}}",
             "gradient_ratio needs a gradient of both; neighbours of weights uniform have none",
         ),
+        (
+            "model={composite: {standard: a, neighbours: {temperature: .nan}}}",
+            "temperature must be positive and finite",
+        ),
         ("model={adaptive_composite: {standard: a, robust: b, width: 0}}", "width must be positive"),
+        ("model={adaptive_composite: {standard: a, robust: b, width: .inf}}", "width must be positive and at most 64"),
     ],
 )
 def test_recipes_that_cannot_be_get_one_line(place, override, words):

@@ -14,7 +14,7 @@ from holdfast.models import load_weights, read_state
 from holdfast.rng import permutation
 from holdfast.runs import Run, load_model, new_model
 from holdfast.training import Epoch, Step, fit
-from holdfast.training.batches import cuts
+from holdfast.training.batches import Batches, cuts
 from tests.training.tiny import RECORDS, TIMES, metrics, outcome, recipe, splits, train
 
 
@@ -100,6 +100,14 @@ def test_the_global_random_state_changes_nothing(tmp_path):
 def test_layers_may_be_called_as_methods_are_elsewhere(tmp_path, more):
     of = recipe(f"model={{python: {{factory: 'tests.training.tiny:layered'{more}}}}}")
     assert len(train(of, tmp_path)) == RECORDS
+
+
+def test_ahead_is_what_the_epoch_has_not_seen():
+    of = recipe()
+    batches = Batches(of, splits(of).train, 10)
+    left = torch.cat([splits(of).train.index[batches.rows(1, number)] for number in (1, 2)])
+    assert torch.equal(batches.ahead(1, 1), left)
+    assert len(batches.ahead(1, 0)) == 24
 
 
 def test_another_seed_gives_other_weights(tmp_path):

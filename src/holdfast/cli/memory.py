@@ -14,7 +14,7 @@ def keep_freed_memory() -> bool:
 
     glibc asks the system for every large block and gives it back at once, so that the same pages are filled with zeros
     over and over: a third of the time of attacking a ResNet on a CPU. Only glibc is set, and only where the
-    environment (`MALLOC_...`, `GLIBC_TUNABLES`) says nothing of its own. The most memory in use stays what it is.
+    environment (`MALLOC_...`, `GLIBC_TUNABLES`) says nothing of its own. What was freed stays with the process.
     """
     said = any(name.startswith("MALLOC_") for name in os.environ) or "GLIBC_TUNABLES" in os.environ
     if said or sys.platform != "linux":

@@ -108,7 +108,10 @@ def mixed(composite: Pair, x: Tensor, strength: Strength) -> Tensor:
 
     Raises:
         ModelError: where the two classifiers do not have the same classes.
+        ValueError: for one strength that is negative or no number.
     """
+    if not isinstance(strength, Tensor):
+        check_strength(strength)
     return composite.mixing(composite.standard, composite.robust, x, strength)
 
 

@@ -123,6 +123,8 @@ def _is_frozen(model: Classifier) -> bool:
 @contextmanager
 def _recording(model: Classifier, x: Tensor) -> Iterator[tuple[Tensor, bool]]:
     """The input to differentiate with respect to, and whether the caller goes on through the results."""
+    if torch.is_inference_mode_enabled() or x.is_inference():
+        raise ModelError("gradients are a part of the answer, which inference mode forbids; use torch.no_grad()")
     through = torch.is_grad_enabled() and x.requires_grad
     with torch.enable_grad():
         yield x if through else _laid_out(model, x.detach()).requires_grad_(), through

@@ -236,6 +236,8 @@ class RobustTransform:
     def __post_init__(self) -> None:
         if not 0 < self.scale < math.inf:
             raise ValueError(f"scale must be positive and finite, got {self.scale}")
+        if not math.isfinite(self.shift):
+            raise ValueError(f"shift must be finite, got {self.shift}")
         if not 1 <= self.power < math.inf:  # below 1 there is no gradient where GELU is 0
             raise ValueError(f"power must be finite and at least 1, got {self.power}")
 

@@ -160,5 +160,10 @@ def _check(x: Tensor, y: Tensor, k: int, weights: str, temperature: float | None
         raise ValueError("nearest neighbours: soft weights of one neighbour have no gradient; expected k of 2 or more")
     if search not in ("exact", "faiss"):
         raise ValueError(f"nearest neighbours: search must be exact or faiss, got {search}")
+    check_temperature(temperature)
+
+
+def check_temperature(temperature: float | None) -> None:
+    """Refuse what is no temperature; None is one to be found."""
     if temperature is not None and not 0 < temperature < float("inf"):
         raise ValueError(f"nearest neighbours: temperature must be positive and finite, got {temperature}")

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from holdfast.ensembles.composite import AdaptiveComposite, Composite, first_maps
 from holdfast.ensembles.mixing import GradientRatio, LocalBias, Mixing, Probability, check_strength
-from holdfast.ensembles.neighbours import NearestNeighbours
-from holdfast.ensembles.policy import Policy, as_maps
+from holdfast.ensembles.neighbours import NearestNeighbours, check_temperature
+from holdfast.ensembles.policy import Policy, as_maps, check_width
 from holdfast.models import MODELS
 
 MIXINGS: dict[str, type[Mixing]] = {
@@ -42,6 +42,7 @@ class Neighbours:
     def __post_init__(self) -> None:
         if self.k < 1 or (self.subset is not None and self.subset < self.k):
             raise ValueError(f"expected k at least 1 and a subset of k images at least, got {self.k} and {self.subset}")
+        check_temperature(self.temperature)
 
     def of(self, x: Tensor, y: Tensor, classes: int) -> NearestNeighbours:
         """The classifier that looks among these images."""
@@ -111,8 +112,7 @@ class AdaptiveCompositeOfRuns:
 
     def __post_init__(self) -> None:
         named(standard=self.standard, robust=self.robust)
-        if not self.width > 0:
-            raise ValueError(f"width must be positive, got {self.width}")
+        check_width(self.width)
 
     @property
     def neighbours(self) -> Neighbours | None:

@@ -10,6 +10,9 @@ LIMIT = 14.0
 
 WIDTHS = (128, 256, 512)
 
+WIDEST = 64.0
+"""Factor on them: beyond, a layer alone has a billion weights."""
+
 
 class Policy(nn.Module):
     r"""First feature maps of :math:`g` and :math:`h` to :math:`\beta = \log\alpha`, cut to [-14, 14].
@@ -29,8 +32,7 @@ class Policy(nn.Module):
 
     def __init__(self, channels: tuple[int, int], *, width: float = 1.0) -> None:
         super().__init__()
-        if not width > 0:
-            raise ValueError(f"policy: width must be positive, got {width}")
+        check_width(width)
         sizes = [max(1, round(width * size)) for size in WIDTHS]
         self.towers = nn.ModuleList(_tower(count, sizes) for count in channels)
         self.head = nn.Sequential(
@@ -57,3 +59,9 @@ def _tower(channels: int, sizes: list[int]) -> nn.Sequential:
 def as_maps(z: Tensor) -> Tensor:
     """Maps as they are, vectors as maps of one place, (N, C, H, W)."""
     return z if z.dim() == 4 else z.flatten(1)[:, :, None, None]
+
+
+def check_width(width: float) -> None:
+    """Refuse what is no factor on the widths."""
+    if not 0 < width <= WIDEST:
+        raise ValueError(f"policy: width must be positive and at most {WIDEST:g}, got {width}")

@@ -122,14 +122,13 @@ class Normalised(nn.Module):
         super().__init__()
         self.normalise = Normalise(mean, std)
         self.network = network
-        for name in ("stages", "features"):
-            if callable(getattr(network, name, None)):
-                setattr(self, name, MethodType(_shown(name), self))  # a method, which Fabric asks for
 
-    @property
-    def head(self) -> Any:
-        """The network's, if it has one."""
-        return self.network.head
+    def __getattr__(self, name: str) -> Any:
+        """What the network has and a module lacks."""
+        if name in SHOWN and callable(getattr(super().__getattr__("network"), name, None)):
+            return MethodType(SHOWN[name], self)  # a method, which Fabric asks for
+        behind: Any = super().__getattr__("network" if name == "head" else name)
+        return behind.head if name == "head" else behind
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits, (N, K)."""
@@ -137,11 +136,18 @@ class Normalised(nn.Module):
         return logits
 
 
-def _shown(name: str) -> Callable[[Normalised, Tensor], Any]:
-    def method(self: Normalised, x: Tensor) -> Any:
-        return getattr(self.network, name)(self.normalise(x))
+def _stages(model: Normalised, x: Tensor) -> Any:
+    behind: Any = model.network
+    return behind.stages(model.normalise(x))
 
-    return method
+
+def _features(model: Normalised, x: Tensor) -> Any:
+    behind: Any = model.network
+    return behind.features(model.normalise(x))
+
+
+SHOWN = {"stages": _stages, "features": _features}
+"""What a network with a normalisation in front shows of the one behind it."""
 
 
 def normalised(model: nn.Module, mean: Sequence[float], std: Sequence[float]) -> nn.Module:

@@ -181,7 +181,8 @@ class Choosing(nn.Module):
         for _ in self.prepare(rng.indices, x):  # nothing is left to do where the loop has asked for it before
             pass
         aim, which = self._aimed(x, y, rng.indices)
-        adaptive = self._adaptive(model, x, y, rng)
+        # Of the network itself: a wrapper for several devices waits in each pass for the others, whose steps differ.
+        adaptive = self._adaptive(self._composite[0], x, y, rng)
         strengths = torch.tensor(self.objective.strengths, dtype=torch.float64, device=x.device)
         # A crossing at 0 says that the accurate one answers better even where the attack aims at it alone.
         small = (strengths[which] <= self.alpha_0) & (self.alpha_0 > 0)

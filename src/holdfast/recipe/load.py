@@ -51,9 +51,10 @@ def parse_recipes(
     if not isinstance(variants, dict):
         raise RecipeError(f"{file}: variants: expected names with what they change; got {type(variants).__name__}")
     _known_keys(said, file, lines)
+    known = [str(variant) for variant in variants if variant != ""]
     for name in only:
-        if name not in map(str, variants):
-            raise RecipeError(f"{file}: variants: {unknown(name, filter(None, map(str, variants)))}")
+        if name not in known:
+            raise RecipeError(f"{file}: variants: {unknown(name, known)}")
     runs: list[Recipe] = []
     for variant, changes in variants.items():
         if not isinstance(changes or {}, dict):
