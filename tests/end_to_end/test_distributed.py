@@ -35,13 +35,8 @@ OBJECTIVES = {
 def run(path, *overrides):
     sets = [word for override in overrides for word in ("--set", override)]
     # A port of the test's own, so that two of them can run at once.
-    here = str(Path(__file__).parents[2])
-    environment = {
-        **os.environ,
-        "PYTHONPATH": here,
-        "OMP_NUM_THREADS": "1",
-        "MASTER_PORT": str(20000 + os.getpid() % 20000),
-    }
+    own = {"MASTER_PORT": str(20000 + os.getpid() % 20000), "PYTHONPATH": str(Path(__file__).parents[2])}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", **own}
     return subprocess.run(
         [sys.executable, "-m", "holdfast", "run", "two.yaml", "--fresh", *sets],
         cwd=path, env=environment, capture_output=True, text=True, timeout=200,

@@ -174,7 +174,7 @@ def test_without_a_gradient_to_come_nothing_is_recorded(mixing):
 
 def test_inference_mode_is_refused_in_words():
     (g, h), x = models(), images(2)
-    with torch.inference_mode(), pytest.raises(ModelError, match="inference mode forbids; use torch.no_grad"):
+    with torch.inference_mode(), pytest.raises(ModelError, match="inference mode forbids"):
         GradientRatio()(g, h, x, 1.0)
     with torch.inference_mode():
         strange = x + 0

@@ -94,7 +94,7 @@ def test_images_as_the_robust_side_are_in_the_file(tmp_path, place):
 def test_a_policy_is_trained_and_the_two_inside_are_not(tmp_path, place):
     of = adaptive(place)
     records = train(of, tmp_path / "run")
-    assert len(records) == 8
+    assert len(records) == 8 + 2  # in each epoch, one block of images is attacked before its steps
     state = read_state(tmp_path / "run" / "last.safetensors")
     for role, base in (("standard", "other"), ("robust", "robust")):
         for name, tensor in read_state(place / base / "seed-0" / "best.safetensors").items():
