@@ -72,6 +72,14 @@ def test_blocks_and_channels(monkeypatch):
     assert torch.equal(whole, brute)
 
 
+def test_faiss_finds_the_same_neighbours():
+    pytest.importorskip("faiss")
+    x, y, at = images(200).float(), labels(200, 3), images(20, seed=4).float()
+    exact, other = (NearestNeighbours(x, y, 3, k=7, search=search) for search in ("exact", "faiss"))
+    assert torch.equal(other.neighbours(at), exact.neighbours(at))
+    torch.testing.assert_close(other(at), exact(at))
+
+
 def test_the_soft_one_has_a_gradient_and_the_others_none():
     x, y = images(40), labels(40, 3)
     soft = NearestNeighbours(x, y, 3, k=40, weights="soft", temperature=3.0)
