@@ -130,7 +130,7 @@ def faiss_library() -> Any:
     try:
         return importlib.import_module("faiss")
     except Exception as error:  # a broken binary extension may raise anything
-        raise RecipeError(f"faiss: cannot import it ({error}); pip install 'holdfast[faiss]', or search: exact") from error
+        raise RecipeError(f"faiss: cannot import it ({error}); install holdfast[faiss], or search: exact") from error
 
 
 def nearest(z: Tensor, points: Tensor, k: int) -> Tensor:
