@@ -18,7 +18,8 @@ from holdfast.objectives.mart import MART
 from holdfast.objectives.mma import MMA
 from holdfast.objectives.noisy import CleanAndNoisy, Noisy, Stability
 from holdfast.objectives.passes import Passes
-from holdfast.objectives.policy import PolicyLoss, PolicyTraining
+from holdfast.objectives.policy import PolicyTraining
+from holdfast.objectives.policy_loss import PolicyLoss
 from holdfast.objectives.radius import MCR, MSCR, Zhen
 from holdfast.objectives.smoothed import SmoothedCrossEntropy
 from holdfast.objectives.soar import SOAR

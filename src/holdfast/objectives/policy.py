@@ -21,50 +21,16 @@ from holdfast.losses import cross_entropy
 from holdfast.modes import evaluating
 from holdfast.objectives.aimed_data import BLOCK, Remembered, attacked, fits_in_memory, looked_at, pgd, right_answers
 from holdfast.objectives.centroids import everywhere
-from holdfast.objectives.checks import not_negative
 from holdfast.objectives.climb import check_steps
 from holdfast.objectives.passes import Passes
 from holdfast.objectives.places import places_of
+from holdfast.objectives.policy_loss import PolicyLoss
 from holdfast.rng import Streams, permutation, streams
 from holdfast.threat.shape import per_example
 from holdfast.types import Classifier, Examples, Terms, Threat
 
 STRENGTHS = (0.0, *(10 ** (-0.5 + 4 * k / 6) for k in range(7)), math.inf)
 r""":math:`\alpha_t` of the paper: 0, 0.316, 1.46, 6.81, 31.6, 147, 681, 3162 and infinity."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolicyLoss:
-    r"""The composite loss of one image (eq. 9).
-
-    .. math:: (\mathrm{CE} + c_1)\,\bigl(c_2 + (c_3 - s\,\beta)_+\bigr)
-
-    with :math:`s = +1` where the robust classifier should answer (:math:`\alpha^* = \infty`) and :math:`s = -1` where
-    the accurate one should (:math:`\alpha^* = 0`).
-
-    Args:
-        c1: what a right answer still pays for a wrong choice.
-        c2: what a right choice still pays for a wrong answer.
-        c3: how far beyond 0 the choice must be to count as made.
-    """
-
-    c1: float = 0.5
-    c2: float = 0.8
-    c3: float = 3.2
-
-    def __post_init__(self) -> None:
-        not_negative(c1=self.c1, c2=self.c2, c3=self.c3)
-
-    def __call__(self, loss: Tensor, beta: Tensor, robust: Tensor) -> Tensor:
-        """Loss of each image, (N,).
-
-        Args:
-            loss: cross entropy of the composite, (N,).
-            beta: the logarithm of the strength that the policy chose, (N,).
-            robust: whether the robust classifier should answer, (N,).
-        """
-        side = torch.where(robust, 1.0, -1.0).to(beta)
-        return (loss + self.c1) * (self.c2 + (self.c3 - side * beta).clamp(min=0))
 
 
 @dataclass(frozen=True, kw_only=True)
