@@ -92,8 +92,23 @@ class Perturbed(nn.Module):
 
     def __init__(self, settings: AWP, inner: Objective) -> None:
         super().__init__()
-        self.settings, self.inner = settings, inner
+        self.inner = inner
+        self.objective = settings
         self.register_buffer("step", torch.zeros((), dtype=torch.int64))
+
+    @property
+    def objective(self) -> AWP:
+        """Settings of the perturbation and of the objective inside; setting them leaves what is remembered alone."""
+        return self.settings
+
+    @objective.setter
+    def objective(self, settings: AWP) -> None:
+        self.settings = settings
+        inner: Any = self.inner
+        if isinstance(inner, nn.Module):
+            inner.objective = settings.objective  # type: ignore[assignment]
+        else:
+            self.inner = settings.objective
 
     def forward(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
         """Terms of a batch, which counts as a step."""

@@ -137,10 +137,14 @@ class Budgets(nn.Module):
     def __init__(self, objective: MMA, model: object, examples: Tensor) -> None:
         super().__init__()
         self.objective = objective
-        self.threat: Ball = ball("mma", objective.threat)
         self.statistics = Statistics(objective.batch_stats, model)
         self.register_buffer("examples", examples.sort().values, persistent=False)
         self.register_buffer("budgets", torch.zeros(len(self.examples), dtype=torch.float64))
+
+    @property
+    def threat(self) -> Ball:
+        """The norm and the distance beyond which an example is left alone."""
+        return ball("mma", self.objective.threat)
 
     def forward(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
         """Terms of a batch, whose budgets are remembered."""

@@ -7,6 +7,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -75,6 +76,9 @@ class PolicyTraining:
     strengths: tuple[float, ...] = STRENGTHS
     alpha_0: float | None = None
     loss: PolicyLoss = field(default_factory=PolicyLoss)
+
+    fixed_threat: ClassVar[bool] = True
+    """Attacked images are kept from epoch to epoch, so that their budget cannot grow."""
 
     def __post_init__(self) -> None:
         with_a_length("policy", self.threat)

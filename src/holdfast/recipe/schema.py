@@ -19,6 +19,7 @@ from holdfast.ensembles import ARCHITECTURES, MIXINGS, CompositeOfRuns, Mixing
 from holdfast.losses import LOSSES
 from holdfast.models import Architecture
 from holdfast.objectives import OBJECTIVES, Standard
+from holdfast.objectives.threat_warmup import has_growing_threat
 from holdfast.optim import OPTIMIZERS, SCHEDULES, SGD, Cosine, Optimizer, Schedule
 from holdfast.threat import THREATS
 from holdfast.types import Attack, Augmentation, Certifier, Corruption, Loss, Objective, Threat
@@ -128,6 +129,8 @@ class TrainRecipe:
         optimizer: how to step.
         schedule: how the learning rate changes.
         warmup: epochs of linear rise before.
+        threat_warmup: share of training over which the budget of the objective's adversary rises linearly to its full
+            size; the first remedy where adversarial training collapses to a constant answer.
         clip: largest norm of the gradient.
         ema: decay of a running mean of the weights; the mean is what is judged and saved.
         selection: which weights are best.
@@ -142,6 +145,7 @@ class TrainRecipe:
     optimizer: Optimizer = field(default_factory=SGD)
     schedule: Schedule = field(default_factory=Cosine)
     warmup: float = 0.0
+    threat_warmup: float = 0.0
     clip: float | None = None
     ema: float | None = None
     selection: Selection = field(default_factory=Selection)
@@ -151,6 +155,7 @@ class TrainRecipe:
     def __post_init__(self) -> None:
         _at_least(1, epochs=self.epochs, batch_size=self.batch_size)
         _at_least(0, warmup=self.warmup)
+        _check_threat_warmup(self.threat_warmup, self.objective)
         if self.clip is not None and not self.clip > 0:
             raise ValueError(f"clip must be positive, got {self.clip}")
         if self.ema is not None and not 0 < self.ema < 1:
@@ -223,6 +228,17 @@ class Recipe:
         _labels_fit(self.data.augment, self.train.objective)
         if isinstance(self.model, CompositeOfRuns):
             _nothing_to_train(self.train)
+
+
+def _check_threat_warmup(share: float, objective: Objective) -> None:
+    """Refuse what is no share, and an objective without an adversary that could grow."""
+    if not 0 <= share <= 1:
+        raise ValueError(f"threat_warmup must lie in [0, 1], a share of training; got {share}")
+    if share and not has_growing_threat(objective):
+        raise ValueError(
+            "threat_warmup: expected an objective with a threat that can grow, such as adversarial or trades; "
+            f"got {_name(objective, OBJECTIVES)}"
+        )
 
 
 def _labels_fit(augment: tuple[Augmentation, ...], objective: Objective) -> None:

@@ -18,12 +18,14 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.errors import CheckpointError, RecipeError, TrainingError
+from holdfast.objectives.threat_warmup import has_growing_threat, warmup_share, with_budget_share
 from holdfast.optim.schedules import multiplier
 from holdfast.recipe import Recipe
 from holdfast.rng import Streams, derive
 from holdfast.runs import Run, Splits, find_bases, new_model, start_from
 from holdfast.training.batches import Batches
 from holdfast.training.checkpoint import load_state, save_state, save_weights
+from holdfast.training.collapse import CollapseWatch, remedy
 from holdfast.training.cost import Cost, now, standard_step
 from holdfast.training.records import Epoch, Preparation, Step, append, cut
 from holdfast.training.running_mean import RunningMean
@@ -113,6 +115,9 @@ class _Loop:
             self.objective.meet(self.data, splits.validation, augmented=bool(recipe.data.augment))
         self.mean = RunningMean(self.raw, train.ema) if train.ema is not None else None
         self.judge = Judge(train.selection, splits.validation, recipe.seed)
+        self.watch = CollapseWatch(
+            self.data, remedy(adversarial=has_growing_threat(train.objective), warmup=train.threat_warmup)
+        )
         self.batches = Batches(recipe, self.data, len(splits.classes))
         self.replays = int(getattr(train.objective, "replays", 1))
         self.step, self.finished, self.seconds, self.step_seconds = 0, 0, 0.0, 0.0
@@ -181,6 +186,7 @@ class _Loop:
         lr = train.optimizer.lr * multiplier(train.schedule, train.warmup, self.step, self.per_epoch, train.epochs)
         for group in self.optimizer.param_groups:
             group["lr"] = lr
+        self._grow_threat()
         self.model.train()
         again = f", replay {replay}" if replay else ""
         with self._own_randomness(again):
@@ -201,6 +207,18 @@ class _Loop:
             self.mean.update(self.raw)
         return terms
 
+    def _grow_threat(self) -> None:
+        """Give the adversary its budget of this step; a function of the step, so that nothing needs saving."""
+        train = self.recipe.train
+        if train.threat_warmup == 0:
+            return
+        share = warmup_share(train.threat_warmup, self.step, train.epochs * self.per_epoch)
+        objective = with_budget_share(train.objective, share)
+        if isinstance(self.objective, nn.Module):
+            self.objective.objective = objective  # type: ignore[assignment]
+        else:
+            self.objective = objective
+
     def _standard_step(self, x: Tensor, y: Tensor) -> float:
         """What a standard step costs here and now, for comparison."""
         self.model.train()
@@ -216,12 +234,13 @@ class _Loop:
         started = time.monotonic()
         number = self.step // self.per_epoch
         weights = self._weights()
-        verdict = self.judge(self.raw if self.mean is None else self.mean.model, number, self.recipe.train.epochs)
+        judged = self.raw if self.mean is None else self.mean.model
+        verdict, collapse = self.judge(judged, number, self.recipe.train.epochs), self.watch(judged)
         examples = self.sums.pop("examples")
         means = {name: total / examples for name, total in self.sums.items()}
         self.seconds += time.monotonic() - started
         lr = float(self.optimizer.param_groups[0]["lr"])
-        alarm = self.objective.alarm() if isinstance(self.objective, Alarmed) else None
+        alarm = collapse or (self.objective.alarm() if isinstance(self.objective, Alarmed) else None)
         scores, best = verdict.scores, verdict.best
         epoch = Epoch(number, self.step, lr, means, scores, best, self.seconds, self._cost(), alarm)
         if self.fabric.is_global_zero:
@@ -259,6 +278,7 @@ class _Loop:
             "mean": self.mean.model.state_dict() if self.mean is not None else None,
             "objective": self.objective.state_dict() if isinstance(self.objective, nn.Module) else None,
             "judge": self.judge.state(),
+            "collapsed_epochs": self.watch.epochs,
             "step": self.step,
             "finished": self.finished,
             "sums": self.sums,
@@ -288,6 +308,7 @@ class _Loop:
         self.step, self.finished = state["step"], state["finished"]
         self.sums, self.seconds = state["sums"], state["seconds"]
         self.step_seconds = state.get("step_seconds", 0.0)
+        self.watch.epochs = state.get("collapsed_epochs", 0)
         cut(self.run.metrics, self.finished)
 
     @contextmanager

@@ -43,7 +43,7 @@ class Epoch:
         best: whether they are the best so far.
         seconds: of the epoch, judgement included.
         cost: of a step.
-        alarm: what the objective says is wrong, in one sentence.
+        alarm: what went wrong, in one sentence: the objective's own alarm, or a network that ignores its input.
     """
 
     epoch: int
