@@ -1,5 +1,45 @@
-"""One thread for all tests: small tensors, and two busy processes would spin against each other."""
+"""How the suite runs: one thread, the same examples every time, and options to search at random and in any order.
 
+CONTRIBUTING.md, section Tests, says when to use which.
+"""
+
+import random
+
+import pytest
 import torch
+from hypothesis import settings
 
-torch.set_num_threads(1)
+from tests import chance
+from tests.running import alone, pin
+
+torch.set_num_threads(1)  # small tensors, and two busy processes would spin against each other
+
+# The default run draws the same examples everywhere: only `make fuzz` and `make test-all` look for new ones.
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.register_profile("search", derandomize=False, deadline=None, print_blob=True)
+settings.load_profile("repeatable")
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("holdfast")
+    group.addoption("--shuffle", type=int, metavar="SEED", help="Run the tests in a random order.")
+    group.addoption("--alone", action="store_true", help="Run every test in a process of its own, forked after imports.")
+
+
+def pytest_configure(config):
+    config.pluginmanager.register(chance.Ledger(config), "false alarms")
+    config.pluginmanager.register(pin, "pin")
+    if config.getoption("--alone"):
+        config.pluginmanager.register(alone, "alone")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
+    seed = config.getoption("--shuffle")
+    if seed is not None:
+        random.Random(seed).shuffle(items)
+
+
+def pytest_report_header(config):
+    seed = config.getoption("--shuffle")
+    return None if seed is None else f"order: --shuffle {seed}"
