@@ -201,9 +201,9 @@ def test_patches_that_do_not_overlap_are_exact_without_their_matrix():
 
 def test_blocks_of_frequencies_do_not_change_the_norm(monkeypatch):
     weight = normal(4, 3, 3, 3)
-    whole = symbol_norm(weight, (8, 6), stride=(2, 2))
+    whole = symbol_norm(weight, (8, 6), stride=(2, 2)).upper
     monkeypatch.setattr("holdfast.lipschitz.symbols.BLOCK", 1)
-    assert symbol_norm(weight, (8, 6), stride=(2, 2)) == pytest.approx(whole, rel=1e-13)
+    assert symbol_norm(weight, (8, 6), stride=(2, 2)).upper == pytest.approx(whole, rel=1e-13)
 
 
 def test_a_kernel_that_meets_itself_on_the_torus_is_not_called_exact():

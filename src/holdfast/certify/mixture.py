@@ -10,13 +10,13 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from holdfast.certify.margin import check_constant
+from holdfast.certify.margin import bounded_logits, check_constant
 from holdfast.certify.mixture_radii import margin_mixture_radius
 from holdfast.certify.smoothing import GaussianSmoothing
 from holdfast.ensembles.composite import Composite
 from holdfast.ensembles.mixing import Probability
 from holdfast.errors import ModelError
-from holdfast.lipschitz.bound import margin_growth
+from holdfast.lipschitz.rounding import ELEMENTARY, gamma, outward
 from holdfast.modes import evaluating
 from holdfast.queries import behind, network
 from holdfast.rng import Streams
@@ -26,6 +26,9 @@ from holdfast.types import ABSTAIN, Certificate, Classifier
 @dataclass(frozen=True, kw_only=True)
 class MixtureMargin:
     r"""For a robust classifier with a known Lipschitz constant: see `mixture_radii.margin_mixture_radius`.
+
+    As that of `Margin`, the certificate holds in exact arithmetic of the weights as they are stored, by the same bounds
+    of pairs of logits and of their rounding.
 
     Args:
         norm: of distances.
@@ -48,20 +51,26 @@ class MixtureMargin:
         return False
 
     def __call__(self, model: Classifier, x: Tensor, *, rng: Streams | None = None) -> Certificate:
-        """Certificate of each example; what the accurate classifier says counts only where rounding decides."""
+        """Certificate of each example; what the composite computes counts only where its own rounding decides."""
         if not len(x):
             return Certificate.of_nothing(x)
         mixture = _mixture(model, "mixture_margin")
         if mixture.mixing.transform is not None:
             raise ModelError("mixture_margin: expected robust logits as they are; a transform changes their constants")
-        with torch.no_grad(), evaluating(mixture.robust):
-            growth = margin_growth(mixture.robust, x, self.norm, self.constant)
-            both = behind(model, lambda inner: lambda z: torch.cat((inner.robust(z), inner(z)), dim=1))(x)
-        logits, mixed = both.chunk(2, dim=1)
-        surer = 1 / mixture.mixing.temperature
-        radius = margin_mixture_radius(surer * logits.double(), surer * growth, mixture.share)
-        radius = torch.where(mixed.argmax(1) == logits.argmax(1), radius, 0.0)
-        return Certificate(torch.where(radius > 0, logits.argmax(1), ABSTAIN), radius)
+        known = bounded_logits(mixture.robust, x, self.norm, self.constant)
+        with torch.no_grad(), evaluating(network(model)):
+            mixed = model(x).argmax(1)
+        surer = outward(1 / mixture.mixing.temperature)
+        scaled = (known.logits / mixture.mixing.temperature, surer * known.growth, mixture.share)
+        radius = margin_mixture_radius(*scaled, surer * known.rounding + _rounded(known.logits, surer))
+        prediction = known.logits.argmax(1)
+        radius = torch.where(mixed.to(prediction) == prediction, radius, 0.0)
+        return Certificate(torch.where(radius > 0, prediction, ABSTAIN).to(x.device), radius)
+
+
+def _rounded(logits: Tensor, factor: float) -> Tensor:
+    """How far a difference of two logits may be off after they were multiplied, (N,)."""
+    return gamma(ELEMENTARY) * factor * logits.abs().amax(1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,10 +109,10 @@ class MixtureSmoothing:
     def __call__(self, model: Classifier, x: Tensor, *, rng: Streams | None = None) -> Certificate:
         """Certificate of each example."""
         share = _mixture(model, "mixture_smoothing").share
-        found = self.smoothing(behind(model, lambda inner: inner.robust), x, rng=rng)
-        lost = self.smoothing.sigma * NormalDist().inv_cdf(0.5 / share)
-        radius = (found.radius.double() - lost).clamp(min=0)
-        return Certificate(torch.where(radius > 0, found.prediction, ABSTAIN), radius, found.samples)
+        alone = self.smoothing(behind(model, lambda inner: inner.robust), x, rng=rng)
+        lost = outward(self.smoothing.sigma * NormalDist().inv_cdf(outward(0.5 / share)), ELEMENTARY)
+        radius = (alone.radius.double() - lost).clamp(min=0)
+        return Certificate(torch.where(radius > 0, alone.prediction, ABSTAIN), radius, alone.samples)
 
 
 @dataclass(frozen=True)

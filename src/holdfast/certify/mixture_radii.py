@@ -25,6 +25,7 @@ from holdfast.ensembles.mixing import GradientRatio, mix_logits, robust_share
 from holdfast.ensembles.neighbours import NearestNeighbours
 from holdfast.errors import ModelError
 from holdfast.lipschitz.affine import check_affine
+from holdfast.lipschitz.rounding import ELEMENTARY, gamma
 
 HALVINGS = 100
 """Of the interval in which a radius is looked for."""
@@ -115,9 +116,9 @@ def local_bias_radius(g: Tensor, h: Tensor, steep: Tensor, constants: Constants,
         strength: :math:`\alpha`, finite.
     """
     _finite(strength)
-    z = mix_logits(g, h, robust_share(steep, torch.ones_like(steep), strength)).double()
-    g, steep, bend, slope = (part.double() for part in (g, steep, constants.bend, constants.slope))
-    turn = strength * bend * (g.abs() / (1 + strength * steep) + h.double().abs().clamp(min=2))
+    g, h, steep, bend, slope = (part.double() for part in (g, h, steep, constants.bend, constants.slope))
+    z = mix_logits(g, h, robust_share(steep, torch.ones_like(steep), strength))
+    turn = strength * bend * (g.abs() / (1 + strength * steep) + h.abs().clamp(min=2))
     own = turn + slope / (1 + strength * slope)
     own, bend = own.expand_as(z), bend.expand_as(z)
     return _smallest(z, lambda lead, i: _root(bend.gather(1, i) + bend, own.gather(1, i) + own, lead))
@@ -154,8 +155,8 @@ def gradient_ratio_radius(
     second = upper_g * upper_h / least_h * (1 + strength * ratio) + h.abs() * turn
     own = (first + strength * second) / below
     rise = strength * turn * (upper_g + upper_h) / below  # of `own` with the size of the ball
-    found = _smallest(z, lambda lead, i: _root(rise.gather(1, i) + rise, own.gather(1, i) + own, lead))
-    return torch.where((least_h > 0).expand_as(z).all(1), found, 0.0)
+    radius = _smallest(z, lambda lead, i: _root(rise.gather(1, i) + rise, own.gather(1, i) + own, lead))
+    return torch.where((least_h > 0).expand_as(z).all(1), radius, 0.0)
 
 
 def lipschitz_radius(gap: Tensor, share: float, constant: float) -> Tensor:
@@ -173,34 +174,41 @@ def lipschitz_radius(gap: Tensor, share: float, constant: float) -> Tensor:
     return (share * gap.double() + share - 1).clamp_min(0) / (2 * share * constant)
 
 
-def margin_mixture_radius(h: Tensor, growth: float, share: float) -> Tensor:
+def margin_mixture_radius(h: Tensor, growth: float | Tensor, share: float, rounding: float | Tensor = 0.0) -> Tensor:
     r"""The same for logits of :math:`h` whose margins are Lipschitz, (N,); larger than by the probabilities' constants.
 
-    At a distance :math:`r` every margin of the leading class :math:`c` is at least :math:`t_j = z_c - z_j -
-    \mathrm{Lip}\, r`, so that :math:`p_c \ge 1 / (1 + \sum_j e^{-t_j})` and :math:`p_c - p_j \ge p_c (1 - e^{-t_j})`.
-    The radius is the largest at which this is above :math:`(1 - a) / a` for all :math:`j`, found by halving.
+    At a distance :math:`r` every margin of the leading class :math:`c` is at least :math:`t_j = z_c - z_j - e -
+    G_{cj}\, r`, so that :math:`p_c \ge 1 / (1 + \sum_j e^{-t_j})` and :math:`p_c - p_j \ge p_c (1 - e^{-t_j})`.
+    The radius is the largest at which this is above :math:`(1 - a) / a` for all :math:`j`, found by halving and rounded
+    down.
 
     Args:
         h: logits, (N, K).
-        growth: Lipschitz constant of the margins.
+        growth: :math:`G`, Lipschitz constants of the margins, (K, K) or one number for all.
         share: :math:`a`.
+        rounding: :math:`e`, how far a margin may be off, (N,) or one number.
     """
     _share(share)
-    _positive("growth", growth)
+    _positive("growth", float(torch.as_tensor(growth).max()))
     z = h.double()
-    order = z.sort(1, descending=True).values
-    margins, needed = order[:, :1] - order[:, 1:], (1 - share) / share
+    leader = z.argmax(1, keepdim=True)
+    others = torch.ones_like(z, dtype=torch.bool).scatter(1, leader, False)
+    off = torch.as_tensor(rounding, dtype=torch.float64, device=z.device)[..., None]
+    margins = (z.gather(1, leader) - z - off)[others].view(len(z), -1)
+    rates = torch.as_tensor(growth, dtype=torch.float64, device=z.device).expand(z.shape[1], z.shape[1])
+    rates = rates[leader[:, 0]][others].view(len(z), -1)
+    needed = (1 - share) / share + gamma(8 * (z.shape[1] + ELEMENTARY))  # of numbers up to 1
 
     def holds(r: Tensor) -> Tensor:
-        t = margins - growth * r[:, None]
+        t = margins - rates * r[:, None]
         return torch.sigmoid(-torch.logsumexp(-t, 1)) * -torch.expm1(-t.amin(1)) > needed
 
-    low, high = torch.zeros_like(z[:, 0]), margins.amin(1) / growth
+    low, high = torch.zeros_like(z[:, 0]), (margins / rates).amin(1).clamp(min=0)
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         fits = holds(middle)
         low, high = torch.where(fits, middle, low), torch.where(fits, high, middle)
-    return torch.where(holds(torch.zeros_like(low)), low, 0.0)
+    return torch.where(holds(torch.zeros_like(low)), low * (1 - gamma(ELEMENTARY)), 0.0)
 
 
 def smoothed_radius(first: Tensor, second: Tensor, share: float, sigma: float) -> Tensor:
@@ -224,8 +232,7 @@ def smoothed_radius(first: Tensor, second: Tensor, share: float, sigma: float) -
 def _smallest(z: Tensor, radius: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
     """Over all other classes, of the radius by the lead of the predicted one, (N,)."""
     i = z.argmax(1, keepdim=True)
-    found = radius(z.gather(1, i) - z, i)
-    return found.scatter(1, i, math.inf).amin(1)
+    return radius(z.gather(1, i) - z, i).scatter(1, i, math.inf).amin(1)
 
 
 def _root(square: Tensor, linear: Tensor, lead: Tensor) -> Tensor:

@@ -40,9 +40,10 @@ import torch
 from torch import Tensor
 
 from holdfast.certify.copies import Copies
-from holdfast.certify.margin import check_bounded, check_constant
+from holdfast.certify.margin import check_bounded, check_constant, exact
 from holdfast.certify.noise import Gaussian
-from holdfast.lipschitz.bound import margin_growth
+from holdfast.lipschitz.margins import margin_bound, margin_growth
+from holdfast.lipschitz.rounding import ELEMENTARY, gamma
 from holdfast.losses import margin
 from holdfast.modes import evaluating
 from holdfast.queries import network
@@ -52,9 +53,11 @@ from holdfast.types import ABSTAIN, Certificate, Classifier
 
 @dataclass(frozen=True, kw_only=True)
 class SmoothedMargin:
-    """Smoothed-margin certificate (MSCR with a confidence bound); see the module for its proof.
+    r"""Smoothed-margin certificate (MSCR with a confidence bound); see the module for its proof.
 
-    The network is taken in evaluation mode, whatever mode it is in.
+    The network is taken in evaluation mode, whatever mode it is in. Copies go through it in float64, and rounding is
+    taken off as in `Margin`; the draws count as normal noise. :math:`\alpha_p K_p` is the largest growth of a pair of
+    logits with the class, see `lipschitz.pairs`.
 
     Args:
         sigma: standard deviation of the noise in [0, 1] pixel units; copies are not clipped.
@@ -63,7 +66,7 @@ class SmoothedMargin:
         alpha: probability that a certificate is wrong.
         norm: of distances.
         constant: Lipschitz constant of the network in `norm` and in l2, if it is known otherwise; None computes the
-            bound of `lipschitz_bound` from the weights.
+            bounds of `margin_bound` from the weights.
         batch: rows of a forward pass.
     """
 
@@ -97,16 +100,32 @@ class SmoothedMargin:
         check_bounded(model, self.constant)
         rng = streams(rng, x)
         with evaluating(network(model)):
-            growth = margin_growth(model, x, self.norm, self.constant)
-            euclidean = growth if self.norm == "l2" else margin_growth(model, x, "l2", self.constant)
-            classes = mean_logits(model, x, self.sigma, self.n0, rng.split("selection"), self.batch).argmax(1)
-            mean = estimate_margin(model, x, classes, self.sigma, self.n, rng.split("estimation"), self.batch).mean
-        radius = certified_radius(mean, euclidean * self.sigma, self.n, self.alpha) / growth
+            asked = exact(model, self.constant)
+            classes = mean_logits(asked, x, self.sigma, self.n0, rng.split("selection"), self.batch).argmax(1)
+            mean = estimate_margin(asked, x, classes, self.sigma, self.n, rng.split("estimation"), self.batch).mean
+            growth, euclidean, off = self._growth(model, x, classes)
+        left = certified_radius(mean + off, euclidean * self.sigma, self.n, self.alpha)
+        radius = left * (1 - gamma(ELEMENTARY)) / growth
         samples = torch.full_like(classes, self.n + self.n0)
         return Certificate(torch.where(radius > 0, classes, ABSTAIN), radius.clamp_min(0), samples)
 
+    def _growth(self, model: Classifier, x: Tensor, classes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Of each image's class the growth of its margin in `norm` and in l2, and how far its margins may be off."""
+        if self.constant is not None:
+            one = torch.ones(len(x), dtype=torch.float64, device=None if x.device.type == "mps" else x.device)
+            constants = (margin_growth(model, x, norm, self.constant) for norm in (self.norm, "l2"))
+            return next(constants) * one, next(constants) * one, 0 * one
+        bound, flat = margin_bound(model, x, self.norm), margin_bound(model, x, "l2")
+        growth, euclidean = (each.growth.to(x.device).amax(1)[classes] for each in (bound, flat))
+        noise = FARTHEST * self.sigma * math.sqrt(x[0].numel())
+        return growth, euclidean, flat.rounding(x, {"l2": noise})
 
-def certified_radius(mean: Tensor, proxy: float, n: int, alpha: float) -> Tensor:
+
+FARTHEST = 9.0
+"""Deviations from its mean beyond which no generator of normal numbers in float64 goes."""
+
+
+def certified_radius(mean: Tensor, proxy: float | Tensor, n: int, alpha: float) -> Tensor:
     r""":math:`-m - \lambda\sqrt{2\ln(1/\alpha)/n}`: what is surely left of the margin, (N,).
 
     Args:

@@ -22,7 +22,7 @@ from holdfast.evaluation.points import write_points
 from holdfast.evaluation.setting import Block, Named, Setting
 from holdfast.evaluation.source import forget_others
 from holdfast.evaluation.subject import Subject, try_out
-from holdfast.lipschitz.bound import unchanging
+from holdfast.lipschitz.margins import unchanging
 from holdfast.modes import evaluating
 from holdfast.recipe import EvaluateRecipe
 from holdfast.results import Ledger

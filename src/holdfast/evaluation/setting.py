@@ -19,7 +19,7 @@ from holdfast.evaluation.batch import Row
 from holdfast.evaluation.gallery import keep_images
 from holdfast.evaluation.source import with_source
 from holdfast.evaluation.subject import Subject
-from holdfast.lipschitz.bound import Known
+from holdfast.lipschitz.margins import Known
 from holdfast.recipe import EvaluateRecipe, describe
 from holdfast.results import SCHEMA, Ledger
 from holdfast.rng import Streams

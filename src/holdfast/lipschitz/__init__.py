@@ -1,11 +1,12 @@
 """Networks with a known Lipschitz constant: orthogonal layers, moments under noise, margins and bounds."""
 
 from holdfast.lipschitz.activations import GroupSort, Householder
-from holdfast.lipschitz.bound import LipschitzBound, lipschitz_bound, margin_growth
+from holdfast.lipschitz.bound import LipschitzBound, lipschitz_bound
 from holdfast.lipschitz.convolution import Downsampling, OrthogonalConvolution
 from holdfast.lipschitz.dense import OrthogonalDense
 from holdfast.lipschitz.export import export
 from holdfast.lipschitz.lower import lipschitz_lower
+from holdfast.lipschitz.margins import MarginBound, margin_bound, margin_growth
 from holdfast.lipschitz.moments import Moments, propagate
 from holdfast.lipschitz.polar import bjorck, orthogonalise
 from holdfast.lipschitz.radii import (
@@ -26,6 +27,7 @@ __all__ = [
     "Householder",
     "LayerBound",
     "LipschitzBound",
+    "MarginBound",
     "Moments",
     "OrthogonalConvolution",
     "OrthogonalDense",
@@ -35,6 +37,7 @@ __all__ = [
     "export",
     "lipschitz_bound",
     "lipschitz_lower",
+    "margin_bound",
     "margin_growth",
     "margin_radius",
     "orthogonalise",

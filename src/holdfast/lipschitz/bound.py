@@ -9,7 +9,8 @@ difference can be than that of the input:
 - sum of branches: :math:`K_1 + K_2`; concatenation: the norm of :math:`(K_1, K_2)`;
 - values that are moved :math:`m` times each: :math:`m^{1/p} K`.
 
-Everything else is refused, with its name: what has no rule has no bound.
+Everything else is refused, with its name: what has no rule has no bound. Norms and their products are rounded up, so
+that the bound holds in exact arithmetic of the weights as they are stored (`rounding`).
 
 Reference:
     Szegedy et al., Intriguing properties of neural networks, ICLR 2014, arXiv:1312.6199, section 4.3.
@@ -19,9 +20,6 @@ Reference:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,10 +30,9 @@ from holdfast.errors import ModelError, unknown
 from holdfast.lipschitz.graph import Walk
 from holdfast.lipschitz.lower import lipschitz_lower
 from holdfast.lipschitz.norms import ORDER
-from holdfast.lipschitz.radii import ALPHA, Norm
+from holdfast.lipschitz.radii import Norm
 from holdfast.lipschitz.site import LayerBound, Tally, Value, read
 from holdfast.modes import evaluating
-from holdfast.queries import network
 from holdfast.rng import Streams
 from holdfast.types import Classifier
 
@@ -45,7 +42,7 @@ class LipschitzBound:
     """Lipschitz constant of a network, enclosed.
 
     Args:
-        upper: never below the constant.
+        upper: never below the constant, rounding included.
         lower: never above it; None if it was not asked for.
         layers: where `upper` comes from, in the order of the forward pass. Factors of 1 are left out, but for layers
             with weights.
@@ -94,81 +91,40 @@ def lipschitz_bound(
     if not isinstance(model, nn.Module):
         raise ModelError(f"lipschitz bound: expected an nn.Module, got a {type(model).__name__}")
     tally = Tally(norm, power_steps)
-    with evaluating(model), torch.random.fork_rng(devices=[]), torch.inference_mode(False), torch.no_grad():
-        generator = torch.get_rng_state()
-        images = torch.cat((x[:1], x[-1:]))  # two examples, to see whether any layer mixes them
-        result = Walk(tally)(model, Value(images.clone(), 1.0))  # a copy, for layers that write to it
-        if not torch.equal(generator, torch.get_rng_state()):
-            raise ModelError("lipschitz bound: the forward pass draws random numbers")
-        upper = tally.settle(result) if isinstance(result, Value) else 0.0
-        _agree(result, model, images)
+    result = followed(tally, model, x)
+    upper = tally.settle(result)
     lower = lipschitz_lower(model, x, norm=norm, steps=lower_steps, rng=rng) if lower_steps else None
     if lower is not None and upper < lower <= (1 + 1e-9) * upper:
         lower = upper  # a linear network has both alike, but for rounding
     return LipschitzBound(upper, lower, tuple(tally.layers), norm)
 
 
+def followed(tally: Tally, model: nn.Module, x: Tensor) -> Value:
+    """The logits of a network in evaluation mode, with what the tally finds out about them.
+
+    Raises:
+        ModelError: as `lipschitz_bound`.
+    """
+    with evaluating(model), torch.random.fork_rng(devices=[]), torch.inference_mode(False), torch.no_grad():
+        generator = torch.get_rng_state()
+        # Two examples and zeros: whether any layer mixes them, and how large values are.
+        images = torch.cat((x[:1], x[-1:], torch.zeros_like(x[:1])))
+        result = Walk(tally)(model, Value(images.clone(), 1.0))  # a copy, for layers that write to it
+        if not torch.equal(generator, torch.get_rng_state()):
+            raise ModelError("lipschitz bound: the forward pass draws random numbers")
+        if isinstance(result, Value):
+            tally.settle(result)
+        _agree(result, model, images)
+    return result if isinstance(result, Value) else Value(result, 0.0)
+
+
 def _agree(result: Any, model: nn.Module, images: Tensor) -> None:
     """Refuse a network whose graph is not what it computes: one that works in place or remembers earlier calls."""
-    followed, logits = read(result), model(images)
-    if not isinstance(followed, Tensor) or not isinstance(logits, Tensor):
+    recorded, logits = read(result), model(images)
+    if not isinstance(recorded, Tensor) or not isinstance(logits, Tensor):
         raise ModelError(f"lipschitz bound: expected a network that returns logits, got a {type(logits).__name__}")
     if not logits.isfinite().all():
         raise ModelError("lipschitz bound: the logits are not finite")
     scale = logits.abs().amax().item()
-    if followed.shape != logits.shape or not torch.allclose(followed, logits, rtol=1e-3, atol=1e-3 * scale):
+    if recorded.shape != logits.shape or not torch.allclose(recorded, logits, rtol=1e-3, atol=1e-3 * scale):
         raise ModelError("lipschitz bound: the recorded forward pass gives other logits than the network")
-
-
-def margin_growth(model: Classifier, x: Tensor, norm: Norm, constant: float | None = None) -> float:
-    r"""How much the margin :math:`\max_{i \ne c} o_i - o_c` can grow per unit of distance, for any class :math:`c`.
-
-    It is :math:`\alpha_p K_p`. Since :math:`\|\delta\|_2 \le \|\delta\|_1` and
-    :math:`\|\delta\|_2 \le \sqrt D\,\|\delta\|_\infty` for :math:`D` values, :math:`\sqrt2\,K_2` holds for
-    :math:`\ell_1` and :math:`\sqrt{2 D}\,K_2` for :math:`\ell_\infty` as well; the smaller one is returned.
-
-    Args:
-        model: the network.
-        x: images, for their size.
-        norm: of distances.
-        constant: :math:`K_p` if it is known; None computes the bounds from the weights.
-    """
-    if norm not in ORDER:
-        raise ValueError(f"margin_growth: norm: {unknown(norm, ORDER)}")
-    if constant is not None:
-        if not 0 < constant < math.inf:
-            raise ValueError(f"margin_growth: constant must be positive and finite, got {constant}")
-        return ALPHA[norm] * constant
-    names: set[Norm] = {norm, "l2"}
-    bounds = {name: _upper(network(model), x, name) for name in names}
-    longest = {"l1": 1.0, "l2": 1.0, "linf": math.sqrt(x[0].numel())}[norm]
-    return min(ALPHA[norm] * bounds[norm], ALPHA["l2"] * longest * bounds["l2"])
-
-
-Known = dict[tuple[Any, ...], float]
-"""Bounds of networks that do not change, see `unchanging`."""
-
-_KNOWN: ContextVar[Known | None] = ContextVar("bounds", default=None)
-
-
-@contextmanager
-def unchanging(known: Known) -> Iterator[None]:
-    """Within it `margin_growth` takes bounds from a dictionary, or puts them there.
-
-    To be used where no network changes and none is forgotten as long as the dictionary lives.
-    """
-    token = _KNOWN.set(known)
-    try:
-        yield
-    finally:
-        _KNOWN.reset(token)
-
-
-def _upper(model: Classifier, x: Tensor, norm: Norm) -> float:
-    known = _KNOWN.get()
-    if known is None:
-        return lipschitz_bound(model, x, norm=norm).upper
-    key = (id(model), norm, x.shape[1:], x.dtype, x.device)
-    if key not in known:
-        known[key] = lipschitz_bound(model, x, norm=norm).upper
-    return known[key]

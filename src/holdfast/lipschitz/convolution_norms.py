@@ -20,6 +20,7 @@ from torch import Tensor
 from holdfast.lipschitz.norms import (
     OperatorNorm,
     Pair,
+    Sums,
     double,
     exactly,
     largest_singular_values,
@@ -27,6 +28,7 @@ from holdfast.lipschitz.norms import (
     power_iteration,
 )
 from holdfast.lipschitz.radii import Norm
+from holdfast.lipschitz.rounding import ELEMENTARY, gamma
 from holdfast.lipschitz.symbols import symbol_norm
 
 EXPLICIT = 1024
@@ -68,7 +70,48 @@ class Convolution:
         if norm == "l2":
             return convolution_norm(layer, steps=steps)
         upper = absolute_sums(layer)[norm]
-        return OperatorNorm(upper=upper, exact=False) if _meets_itself(layer) else exactly(upper)
+        rounding = gamma(self.weight.numel()) * upper
+        if _meets_itself(layer):
+            return OperatorNorm(upper=upper, exact=False, rounding=rounding)
+        return exactly(upper, rounding)
+
+    @property
+    def terms(self) -> int:
+        """A product for each tap and input."""
+        return self.weight[0].numel() + ELEMENTARY
+
+    def absolute(self) -> Sums:
+        """Largest column and row sum, with its margins."""
+        return Sums(**absolute_sums(dataclasses.replace(self, weight=double(self.weight))))
+
+
+DUAL: dict[Norm, Norm] = {"l1": "linf", "l2": "l2", "linf": "l1"}
+r""":math:`\|A^\top\|_p = \|A\|_q`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Transposed:
+    """The transpose of a convolution, from its outputs to its inputs.
+
+    Args:
+        layer: the convolution.
+    """
+
+    layer: Convolution
+
+    def norm(self, norm: Norm, *, steps: int = 0) -> OperatorNorm:
+        """That of the convolution in the dual norm."""
+        return self.layer.norm(DUAL[norm], steps=steps)
+
+    @property
+    def terms(self) -> int:
+        """A product for each tap and input, some of which are zeros."""
+        return self.layer.weight[:, 0].numel() + ELEMENTARY
+
+    def absolute(self) -> Sums:
+        """Rows are columns."""
+        columns, rows = self.layer.absolute()
+        return Sums(rows, columns)
 
 
 def convolution_norm(layer: Convolution, *, steps: int = 0, explicit: int = EXPLICIT) -> OperatorNorm:
@@ -85,12 +128,20 @@ def convolution_norm(layer: Convolution, *, steps: int = 0, explicit: int = EXPL
     """
     if not (_is_cyclic(layer) or _windows_apart(layer)):
         if max(math.prod(_input_shape(layer)), len(layer.weight) * math.prod(_output_size(layer))) <= explicit:
-            return exactly(float(largest_singular_values(_matrix(layer))))
-        sums = absolute_sums(layer)
-        upper = min(*_cyclic_bounds(layer), math.sqrt(sums["l1"] * sums["linf"]))
+            value, upper = largest_singular_values(_matrix(layer))
+            met = gamma(layer.terms) * _by_sums(layer).certain  # taps that meet on a torus are added
+            return exactly(float(value), float(upper - value) + met)
+        least = min(*_cyclic_bounds(layer), _by_sums(layer), key=lambda bound: bound.certain)
         reached = power_iteration(layer, _input_shape(layer), layer.weight, steps=steps) if steps else None
-        return OperatorNorm(upper=upper, exact=False, estimate=reached)
-    return exactly(min(_cyclic_bounds(layer)))
+        return dataclasses.replace(least, exact=False, estimate=reached)
+    least = min(_cyclic_bounds(layer), key=lambda bound: bound.certain)
+    return exactly(least.upper, least.rounding)
+
+
+def _by_sums(layer: Convolution) -> OperatorNorm:
+    """Riesz-Thorin."""
+    upper = Sums(**absolute_sums(layer)).of("l2")
+    return OperatorNorm(upper=upper, exact=False, rounding=gamma(layer.weight.numel() + ELEMENTARY) * upper)
 
 
 def absolute_sums(layer: Convolution) -> dict[Norm, float]:
@@ -106,7 +157,7 @@ def _matrix(layer: Convolution) -> Tensor:
     return layer(units.view(-1, *shape[1:])).flatten(1)
 
 
-def _cyclic_bounds(layer: Convolution) -> Iterator[float]:
+def _cyclic_bounds(layer: Convolution) -> Iterator[OperatorNorm]:
     """Upper bounds by cyclic convolutions of which the layer is a part."""
     if not layer.circular:
         yield _embedded(layer)
@@ -120,10 +171,10 @@ def _cyclic_bounds(layer: Convolution) -> Iterator[float]:
         padded = _padded_size(layer)
         copies = math.prod(-(-whole // side) for whole, side in zip(padded, size, strict=True))
         inside = dataclasses.replace(layer, size=padded, margins=((0, 0), (0, 0)), circular=False)
-        yield math.sqrt(copies) * _embedded(inside)
+        yield _embedded(inside) * math.sqrt(copies)
 
 
-def _embedded(layer: Convolution) -> float:
+def _embedded(layer: Convolution) -> OperatorNorm:
     """The norm on the smallest torus where no window with zeros in its margins sees the image from the other side.
 
     Input and output are cut out of the torus, which makes no norm larger.

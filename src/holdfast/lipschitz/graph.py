@@ -10,13 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, fx, nn
 
 from holdfast.errors import ModelError
 from holdfast.lipschitz.convolution import OrthogonalConvolution
 from holdfast.lipschitz.dense import OrthogonalDense
+from holdfast.lipschitz.precision import PRECISIONS
 from holdfast.lipschitz.rules import FUNCTIONS, IN_PLACE, OF_SEVERAL, RULES, layer_rule
-from holdfast.lipschitz.site import Rule, Site, Tally, Value, depends, place, read
+from holdfast.lipschitz.rules.moves import attribute, described
+from holdfast.lipschitz.site import Rule, Site, Tally, Value, depends, place, read, values
 from holdfast.modes import evaluating
 
 ORTHOGONAL = (OrthogonalDense, OrthogonalConvolution)
@@ -53,7 +56,7 @@ class Walk:
         if node.op == "call_module":
             return self._layer(root.get_submodule(str(node.target)), name, args, kwargs)
         call, kind, rule = _operation(node)
-        if not depends((args, kwargs)) or (kind == "getitem" and not isinstance(args[0], Value)):
+        if not depends((args, kwargs)) or (kind in ("getattr", "getitem") and not isinstance(args[0], Value)):
             return call(*args, **kwargs)
         return _apply(Site(self.tally, name, kind, call), rule, args, kwargs)
 
@@ -83,7 +86,17 @@ def _apply(site: Site, rule: Rule | None, args: Sequence[Any], kwargs: Mapping[s
         inspect.signature(rule).bind(site, *args, **kwargs)
     except (ModelError, RuntimeError, TypeError) as error:
         raise site.refuse(_line(error)) from error
+    if rule not in (attribute, described):
+        _require_floats(site, args, kwargs)
     return rule(site, *args, **kwargs)
+
+
+def _require_floats(site: Site, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Refuse values that jump: indices, and what is rounded to whole numbers or coarsely."""
+    if not all(each.tensor.is_floating_point() for each in values((args, kwargs))):
+        raise site.refuse("uses indices of the largest values, which jump")
+    if isinstance(args[0], Value) and isinstance(site.output, Tensor) and site.output.dtype not in PRECISIONS:
+        raise site.refuse(f"rounds to {str(site.output.dtype).removeprefix('torch.')}")
 
 
 class Root(nn.Module):
@@ -137,8 +150,29 @@ class Tracer(fx.Tracer):
             raise
 
 
+STATES = (torch.no_grad, torch.enable_grad, torch.inference_mode)
+"""In which a network may be called; it must compute the same in all."""
+
+
 def trace(root: Root, path: str) -> fx.Graph:
-    """The record of a forward pass."""
+    """The record of a forward pass, which must not depend on whether gradients are recorded."""
+    generator = torch.get_rng_state()
+    with torch.no_grad():
+        graph = _record(root, path)
+    for state in STATES[1:]:
+        other = Root(root.model)
+        with torch.random.fork_rng(devices=[]), state():
+            torch.set_rng_state(generator)
+            record = _record(other, path)
+        if _listing(record, other) != _listing(graph, root):
+            raise ModelError(
+                f"lipschitz bound: {path or 'model'}: the forward pass differs under torch.{state.__name__}; expected "
+                "one that does not depend on whether gradients are recorded"
+            )
+    return graph
+
+
+def _record(root: Root, path: str) -> fx.Graph:
     tracer = Tracer()
     try:
         return tracer.trace(root)
@@ -147,6 +181,12 @@ def trace(root: Root, path: str) -> fx.Graph:
         raise ModelError(
             f"lipschitz bound: {where}: cannot follow the forward pass: {_line(error).partition('. ')[0]}"
         ) from error
+
+
+def _listing(graph: fx.Graph, root: Root) -> list[Any]:
+    """What a graph does, to be compared, with the values of the constants that were made on the way."""
+    constants = [getattr(root, name).tolist() for name in sorted(vars(root)) if name.startswith("_tensor_constant")]
+    return [(node.op, node.target, str(node.args), str(node.kwargs)) for node in graph.nodes] + constants
 
 
 def _operation(node: fx.Node) -> tuple[Callable[..., Any], str, Rule | None]:

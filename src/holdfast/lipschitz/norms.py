@@ -2,11 +2,13 @@ r"""Norms of linear maps: how much longer a layer can make a difference, in l1, 
 
 .. math:: \|A\|_p = \max_{v \ne 0} \frac{\|A v\|_p}{\|v\|_p}
 
-Everything is computed from the weights in float64, up to its rounding. For :math:`\ell_1` and :math:`\ell_\infty` the
-norm is the largest column or row sum of absolute values, for :math:`\ell_2` the largest singular value.
+Everything is computed from the weights in float64, and its rounding is bounded (`OperatorNorm.rounding`). For
+:math:`\ell_1` and :math:`\ell_\infty` the norm is the largest column or row sum of absolute values, for :math:`\ell_2`
+the largest singular value.
 
 Reference:
     Tsuzuku, Sato, Sugiyama, Lipschitz-Margin Training, NeurIPS 2018, arXiv:1802.04034 (pooling, sums, concatenation).
+    Rump, Verification of Positive Definiteness, BIT Numerical Mathematics 46, 2006 (singular values from above).
 """
 
 from __future__ import annotations
@@ -14,12 +16,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 from holdfast.lipschitz.radii import Norm
+from holdfast.lipschitz.rounding import ELEMENTARY, gamma, outward
 from holdfast.rng import Streams
 
 Pair = tuple[int, int]
@@ -37,24 +40,66 @@ class OperatorNorm:
     """What is known of a norm.
 
     Args:
-        upper: never below the norm.
+        upper: never below the norm, up to rounding.
         exact: whether `upper` is the norm itself.
         estimate: never above the norm: `upper` where that is exact, else what power iteration reached; None if it was
             not asked for.
+        rounding: how much the norm may lie above `upper` because float64 rounds.
     """
 
     upper: float
     exact: bool = True
     estimate: float | None = None
+    rounding: float = 0.0
+
+    @property
+    def certain(self) -> float:
+        """Never below the norm in exact arithmetic."""
+        return outward(self.upper + self.rounding)
+
+    def __mul__(self, factor: float) -> OperatorNorm:
+        return OperatorNorm(upper=factor * self.upper, exact=False, rounding=outward(factor * self.rounding))
 
 
-def exactly(value: float) -> OperatorNorm:
+def exactly(value: float, rounding: float = 0.0) -> OperatorNorm:
     """What is known of a norm that has a formula."""
-    return OperatorNorm(upper=value, exact=True, estimate=value)
+    return OperatorNorm(upper=value, exact=True, estimate=value, rounding=rounding)
+
+
+class Sums(NamedTuple):
+    """Bounds of the largest column sum and the largest row sum of absolute values of a matrix."""
+
+    l1: float
+    linf: float
+
+    def of(self, norm: Norm) -> float:
+        r"""A bound of the norm of the absolute values: :math:`\|A\|_2^2 \le \|A\|_1 \|A\|_\infty` (Riesz-Thorin)."""
+        return {"l1": self.l1, "l2": math.sqrt(self.l1) * math.sqrt(self.linf), "linf": self.linf}[norm]
+
+    def after(self, first: Sums, factor: float = 1.0) -> Sums:
+        """Of a product of two matrices, this one applied after the other."""
+        return Sums(factor * self.l1 * first.l1, factor * self.linf * first.linf)
+
+    def plus(self, other: Sums) -> Sums:
+        """Of a sum of two matrices."""
+        return Sums(self.l1 + other.l1, self.linf + other.linf)
+
+
+NO_SUMS = Sums(0.0, 0.0)
+"""Of nothing."""
 
 
 class LinearMap(Protocol):
     """A linear layer, biases left out."""
+
+    @property
+    def terms(self) -> int:
+        """Roundings that one output goes through: products of its sum, and a few."""
+        ...
+
+    def absolute(self) -> Sums:
+        """Sums of absolute values, for the rounding of what the layer computes."""
+        ...
 
     def norm(self, norm: Norm, *, steps: int = 0) -> OperatorNorm:
         """Its induced norm; `steps` iterations of the power method where the exact norm has no formula."""
@@ -73,7 +118,19 @@ class Diagonal:
 
     def norm(self, norm: Norm, *, steps: int = 0) -> OperatorNorm:
         """The largest constant, in every norm."""
-        return exactly(float(double(self.scale).abs().amax()))
+        return exactly(self._largest())
+
+    @property
+    def terms(self) -> int:
+        """Those of a factor and a shift."""
+        return ELEMENTARY
+
+    def absolute(self) -> Sums:
+        """The largest constant."""
+        return Sums(self._largest(), self._largest())
+
+    def _largest(self) -> float:
+        return float(double(self.scale).abs().amax())
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,10 +145,21 @@ class Dense:
 
     def norm(self, norm: Norm, *, steps: int = 0) -> OperatorNorm:
         """Largest column sum, singular value or row sum."""
-        weight = double(self.weight)
         if norm == "l2":
-            return exactly(float(largest_singular_values(weight)))
-        return exactly(float(torch.linalg.matrix_norm(weight, ORDER[norm])))
+            value, upper = largest_singular_values(double(self.weight))
+            return exactly(float(value), float(upper - value))
+        largest = self.absolute().of(norm)
+        return exactly(largest, gamma(self.weight.numel()) * largest)
+
+    @property
+    def terms(self) -> int:
+        """A product for each input."""
+        return self.weight.shape[1] + ELEMENTARY
+
+    def absolute(self) -> Sums:
+        """Largest column and row sum."""
+        weight = double(self.weight)
+        return Sums(*(float(torch.linalg.matrix_norm(weight, p)) for p in (1, math.inf)))
 
 
 @dataclass(frozen=True)
@@ -108,8 +176,19 @@ class CircularPadding:
 
     def norm(self, norm: Norm, *, steps: int = 0) -> OperatorNorm:
         r""":math:`m`, :math:`\sqrt m` or 1 for values that appear at most :math:`m` times."""
-        copies = (1 + -(-sum(around) // side) for side, around in zip(self.size, self.margins, strict=True))
-        return exactly(repeated(math.prod(copies), norm))
+        return exactly(repeated(self._copies(), norm))
+
+    @property
+    def terms(self) -> int:
+        """Nothing is rounded."""
+        return 0
+
+    def absolute(self) -> Sums:
+        """Copies of a value, and one value in each place."""
+        return Sums(self._copies(), 1.0)
+
+    def _copies(self) -> int:
+        return math.prod(1 + -(-sum(around) // side) for side, around in zip(self.size, self.margins, strict=True))
 
 
 def double(weight: Tensor) -> Tensor:
@@ -118,12 +197,30 @@ def double(weight: Tensor) -> Tensor:
     return (weight.cpu() if weight.device.type == "mps" else weight).to(torch.float64)
 
 
-def largest_singular_values(matrices: Tensor) -> Tensor:
-    """The largest singular value of each matrix, from the smaller of its two squares, which is several times faster."""
+def largest_singular_values(matrices: Tensor) -> tuple[Tensor, Tensor]:
+    r"""The largest singular value of each matrix as float64 computes it, and a bound that it does not exceed.
+
+    The value comes from the smaller of the two squares :math:`G = A A^*`, which is several times faster. The bound does
+    not trust it: if the Cholesky factorisation of :math:`\lambda I - G` runs to its end in floating point, then
+    :math:`G \preceq \lambda I + \Delta` with :math:`\|\Delta\| \le \gamma_{n+3}\, n \lambda`, and the computed
+    :math:`G` is off by at most :math:`\gamma_m \|A\|_F^2`. Complex products count four times.
+    """
     wide = matrices.shape[-2] <= matrices.shape[-1]
     square = matrices @ matrices.mH if wide else matrices.mH @ matrices
-    largest: Tensor = torch.linalg.eigvalsh(square)[..., -1]
-    return largest.clamp(min=0).sqrt()
+    size, length = min(matrices.shape[-2:]), max(matrices.shape[-2:])
+    largest: Tensor = torch.linalg.eigvalsh(square)[..., -1].clamp(min=0)
+    trace = square.diagonal(dim1=-2, dim2=-1).real.sum(-1)
+    level = (1 + gamma(8 * size * (size + 8))) * largest + torch.finfo(torch.float64).tiny
+    shifted = -square
+    shifted.diagonal(dim1=-2, dim2=-1).add_(level[..., None])
+    proved = torch.linalg.cholesky_ex(shifted).info == 0
+    upper = torch.where(proved, (1 + gamma(8 * size * (size + 8))) * level, trace)
+    upper = ((upper + gamma(4 * (length + 8)) * trace) * (1 + gamma(16))).sqrt() + TINY
+    return largest.sqrt(), upper
+
+
+TINY = 1e-150
+"""Above what products of numbers that float64 takes for zero may add to a norm."""
 
 
 def repeated(copies: int, norm: Norm) -> float:

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from holdfast.lipschitz.moments import Moments, larger_moments, normal_cdf
+from holdfast.lipschitz.rounding import gamma
 
 Norm = Literal["l1", "l2", "linf"]
 
@@ -27,16 +28,27 @@ r""":math:`\alpha_p = 2^{1/q}`, :math:`1/p + 1/q = 1`: the margin of a :math:`K_
 :math:`\alpha_p K_p`-Lipschitz."""
 
 
-def margin_radius(logits: Tensor, growth: float) -> tuple[Tensor, Tensor]:
-    """How far the largest logit stays the largest, in float64, and which one it is.
+def margin_radius(logits: Tensor, growth: float | Tensor, rounding: float | Tensor = 0.0) -> tuple[Tensor, Tensor]:
+    r"""How far the largest logit stays the largest, in float64 and rounded down, and which one it is.
+
+    .. math:: \min_{j \ne c} \frac{o_c - o_j - e}{G_{cj}}
 
     Args:
         logits: (N, K).
-        growth: Lipschitz constant of the margin; with 0 a leading logit leads everywhere.
+        growth: :math:`G`, how much the difference of two logits can change per unit of distance, (K, K) or one number
+            for all; with 0 a logit leads the other everywhere.
+        rounding: :math:`e`, how far a difference of two logits may be off, (N,) or one number.
     """
-    top = logits.double().topk(2, dim=1)
-    gap = top.values[:, 0] - top.values[:, 1]
-    return torch.where(gap > 0, gap / growth, gap), top.indices[:, 0]
+    z = logits.double()
+    prediction = z.argmax(1)
+    lead = (
+        z.gather(1, prediction[:, None])
+        - z
+        - torch.as_tensor(rounding, dtype=torch.float64, device=z.device)[..., None]
+    )
+    rates = torch.as_tensor(growth, dtype=torch.float64, device=z.device).expand(z.shape[1], z.shape[1])[prediction]
+    radii = torch.where(lead > 0, lead * (1 - gamma(8)) / rates, 0.0)
+    return radii.scatter(1, prediction[:, None], math.inf).amin(1), prediction
 
 
 def smoothed_margin(moments: Moments, y: Tensor) -> Tensor:

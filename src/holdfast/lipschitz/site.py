@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from holdfast.errors import ModelError
 from holdfast.lipschitz.merging import merged
-from holdfast.lipschitz.norms import LinearMap, OperatorNorm
-from holdfast.lipschitz.radii import Norm
+from holdfast.lipschitz.norms import NO_SUMS, ORDER, Dense, LinearMap, OperatorNorm, Sums, double, repeated
+from holdfast.lipschitz.pairs import row_differences, uniform_factor
+from holdfast.lipschitz.radii import ALPHA, Norm
+from holdfast.lipschitz.rounding import ELEMENTARY, EXACT, Rounding, gamma, outward
 
 Rule = Callable[..., Any]
 """Says what a bound becomes: takes the `Site` and the arguments of an operation, gives its output as a `Value`."""
@@ -41,18 +46,58 @@ class LayerBound:
 
 @dataclass(frozen=True)
 class Step:
-    """A linear layer whose norm is not taken yet."""
+    """A linear layer whose norm is not taken yet.
+
+    Args:
+        name: path of the layer; several if they count as one.
+        kind: what it is.
+        map: the layer.
+        slack: sums of absolute values of what rounding may have changed in the map, where it was made of several.
+    """
 
     name: str
     kind: str
     map: LinearMap
+    slack: Sums = NO_SUMS
+
+    def after(self, first: Step, one: LinearMap) -> Step:
+        """Both steps as one, whose map was computed by sums of products."""
+        mine, others = self.map.absolute(), first.map.absolute()
+        slack = mine.after(others, gamma(max(self.map.terms, first.map.terms)))
+        slack = slack.plus(mine.after(first.slack)).plus(self.slack.after(others)).plus(self.slack.after(first.slack))
+        return Step(_both(first.name, self.name), _both(first.kind, self.kind), one, slack)
+
+
+Pairs = Callable[[], Tensor]
+"""Bounds of how much the difference of every two outputs can change per unit of distance, (K, K), when called."""
 
 
 class Value:
-    """A value that depends on the input: the tensor itself, and the bound of what the pending layers are applied to."""
+    """A value that depends on the input: the tensor itself, and the bound of what the pending layers are applied to.
 
-    def __init__(self, tensor: Tensor, bound: float, pending: tuple[Step, ...] = ()) -> None:
+    Args:
+        tensor: the value for some images, the last of which is zero.
+        bound: how much longer a difference can be than that of the input, before the pending layers.
+        pending: linear layers whose norms are not taken yet.
+        rounding: how far the value may be from that of exact arithmetic, before the pending layers.
+        fresh: what the pending layers add to that.
+        gain: how much longer the pending layers make a difference, by a bound that costs little and may be large.
+        pairs: bounds of the differences of every two outputs before the pending layers; None where only `bound` says.
+    """
+
+    def __init__(
+        self,
+        tensor: Tensor,
+        bound: float,
+        pending: tuple[Step, ...] = (),
+        *,
+        rounding: Rounding = EXACT,
+        fresh: Rounding = EXACT,
+        gain: float = 1.0,
+        pairs: Pairs | None = None,
+    ) -> None:
         self.tensor, self.bound, self.pending = tensor, bound, pending
+        self.rounding, self.fresh, self.gain, self.pairs = rounding, fresh, gain, pairs
         self._version = tensor._version
 
     def read(self) -> Tensor:
@@ -61,17 +106,30 @@ class Value:
             raise ModelError("a value that is still needed is changed in place")
         return self.tensor
 
+    def shown(self, tensor: Tensor) -> Value:
+        """The same value in another tensor."""
+        rest = {"rounding": self.rounding, "fresh": self.fresh, "gain": self.gain, "pairs": self.pairs}
+        return Value(tensor, self.bound, self.pending, **rest)  # type: ignore[arg-type]
+
 
 def read(value: Any) -> Any:
     """The tensor of a value; a constant as it is."""
     return value.read() if isinstance(value, Value) else value
 
 
+def values(of: Any) -> Iterator[Value]:
+    """All values that depend on the input, in a value or in what holds it."""
+    if isinstance(of, Value):
+        yield of
+    elif isinstance(of, Mapping):
+        yield from values(tuple(of.values()))
+    elif isinstance(of, list | tuple):
+        yield from itertools.chain.from_iterable(map(values, of))
+
+
 def depends(value: Any) -> bool:
     """Whether a value, or one inside it, depends on the input."""
-    if isinstance(value, Mapping):
-        return any(map(depends, value.values()))
-    return isinstance(value, Value) or (isinstance(value, list | tuple) and any(map(depends, value)))
+    return next(values(value), None) is not None
 
 
 @dataclass(frozen=True)
@@ -90,7 +148,7 @@ class Tally:
 
     def record(self, name: str, kind: str, bound: float, norm: OperatorNorm) -> float:
         """The bound after a layer, which is written down."""
-        total = bound * norm.upper
+        total = outward(bound * norm.certain, ELEMENTARY)
         if not math.isfinite(total):
             raise _refusal(name, kind, "the bound is not finite, nor are all weights")
         self.layers.append(LayerBound(name, kind, norm.upper, norm.estimate, total))
@@ -98,16 +156,44 @@ class Tally:
 
     def settle(self, value: Value) -> float:
         """The bound of a value, with the norms of its pending layers."""
+        pairs = self._pairs(value) if value.pending else value.pairs
         for step in value.pending:
-            value.bound = self.record(step.name, step.kind, value.bound, self._norm(step))
-        value.pending = ()
+            norm = self._norm(step)
+            value.bound = self.record(step.name, step.kind, value.bound, norm)
+            value.rounding = value.rounding * norm.certain
+        value.rounding, value.fresh = value.rounding + value.fresh, EXACT
+        value.pending, value.gain, value.pairs = (), 1.0, pairs
         return value.bound
+
+    def differences(self, value: Value) -> Pairs:
+        r"""Bounds of the differences of every two outputs (N, K), at most :math:`\alpha_p K_p` each; see `pairs`."""
+        bound, classes = outward(ALPHA[self.norm] * self.settle(value)), value.tensor.shape[1]
+        general, inner = torch.full((classes, classes), bound, dtype=torch.float64), value.pairs
+        return lambda: general if inner is None else torch.minimum(general, inner().cpu())
+
+    def _pairs(self, value: Value) -> Pairs | None:
+        """The same after the pending layers, if they end in a matrix or are one factor for all outputs."""
+        *before, last = value.pending
+        if value.tensor.dim() != 2:
+            return None
+        if isinstance(last.map, Dense):
+            bound, weight, slack = value.bound, last.map.weight, ALPHA[self.norm] * last.slack.of(self.norm)
+            factors = [functools.partial(self._norm, step) for step in before]
+            return lambda: (
+                outward(bound * math.prod(factor().certain for factor in factors), ELEMENTARY * (1 + len(factors)))
+                * (row_differences(weight, self.norm) + slack)
+            )
+        factor, inner = uniform_factor(last.map), value.pairs
+        if factor is None or inner is None or before:
+            return None
+        return lambda: outward(factor + last.slack.linf, ELEMENTARY) * inner()
 
     def _norm(self, step: Step) -> OperatorNorm:
         weights = (getattr(step.map, part.name) for part in dataclasses.fields(step.map))  # type: ignore[arg-type]
         if any(isinstance(each, Tensor) and not each.isfinite().all() for each in weights):
             raise _refusal(step.name, step.kind, "weights are not finite")
-        return step.map.norm(self.norm, steps=self.power_steps)
+        norm = step.map.norm(self.norm, steps=self.power_steps)
+        return dataclasses.replace(norm, rounding=norm.rounding + step.slack.of(self.norm))
 
 
 @dataclass(frozen=True)
@@ -137,36 +223,92 @@ class Site:
         """The error of an operation without a bound."""
         return _refusal(self.name, self.kind, reason)
 
-    def of(self, bound: float, pending: tuple[Step, ...] = ()) -> Value:
-        """The output, with its bound."""
-        return Value(self.output, bound, pending)
+    def same(self, value: Value, terms: int = 0, offset: float = 0.0) -> Value:
+        """The output of an operation that leaves differences as long as they are.
 
-    def same(self, value: Value) -> Value:
-        """The output of an operation that leaves differences as long as they are."""
-        return self.of(value.bound, value.pending)
+        Args:
+            value: what comes in.
+            terms: how often an output is rounded.
+            offset: length of constants that are added on the way.
+        """
+        output = value.shown(self.output)
+        output.fresh = output.fresh + self._rounded(terms, self.size(value) * 2 + Rounding(offset))
+        return output
 
-    def times(self, value: Value, factor: float) -> Value:
-        """The output of an operation that makes differences at most `factor` times longer."""
-        bound = self.tally.settle(value)
-        if factor == 1:
-            return self.of(bound)
-        return self.of(self.tally.record(self.name, self.kind, bound, OperatorNorm(upper=factor)))
+    def times(self, value: Value, factor: float, terms: int = 0, pairs: Pairs | None = None) -> Value:
+        """The output of an operation that makes differences at most `factor` times longer.
 
-    def joined(self, bounds: Sequence[float], total: float) -> Value:
-        """The output of several branches."""
-        largest = max(bounds)
-        if len(bounds) < 2 or largest == 0:
-            return self.of(total)
-        growth = OperatorNorm(upper=total / largest, exact=False)
-        return self.of(self.tally.record(self.name, self.kind, largest, growth))
+        Args:
+            value: what comes in.
+            factor: how much longer, whatever way it goes.
+            terms: how often an output is rounded, relative to its size and that of an input times `factor`.
+            pairs: what is known of the differences of every two outputs.
+        """
+        bound, size = self.tally.settle(value), self.size(value)
+        if factor != 1:
+            bound = self.tally.record(self.name, self.kind, bound, OperatorNorm(upper=factor))
+        fresh = self._rounded(terms, size * factor + self._units(max(1.0, factor))) if terms else EXACT
+        return Value(self.output, bound, rounding=value.rounding * outward(factor, ELEMENTARY) + fresh, pairs=pairs)
 
-    def linear(self, value: Value, layer: LinearMap) -> Value:
-        """The output of a linear layer, which counts as one with those before it where that has a formula."""
+    def joined(
+        self, parts: Sequence[tuple[Value, float]], join: Callable[[list[float]], float], pairs: Pairs | None = None
+    ) -> Value:
+        """The output of several branches.
+
+        Args:
+            parts: the branches, and how much longer each becomes before they meet.
+            join: the bound of all, of their bounds; no more than the sum.
+            pairs: what is known of the differences of every two outputs.
+        """
+        bounds = [self.tally.settle(value) * factor for value, factor in parts]
+        rounding = sum((value.rounding * factor for value, factor in parts), EXACT)
+        size = sum((self.size(value) * factor for value, factor in parts), EXACT)
+        largest, total = max(bounds), join(bounds)
+        if len(bounds) > 1 and largest > 0:
+            growth = OperatorNorm(upper=total / largest, exact=False)
+            total = self.tally.record(self.name, self.kind, largest, growth)
+        fresh = self._rounded(ELEMENTARY, size * 2)
+        return Value(self.output, outward(total, 4 * len(bounds)), rounding=rounding + fresh, pairs=pairs)
+
+    def linear(self, value: Value, layer: LinearMap, offset: float = 0.0) -> Value:
+        """The output of a linear layer, which counts as one with those before it where that has a formula.
+
+        Args:
+            value: what comes in.
+            layer: the layer.
+            offset: length of constants that the layer adds and takes off on the way, beside its bias.
+        """
+        size, gain = self.size(value), layer.absolute().of(self.norm)
+        fresh = value.fresh * gain + self._rounded(layer.terms, size * (2 * gain) + Rounding(offset))
         pending, step = list(value.pending), Step(self.name, self.kind, layer)
         while pending and (one := merged(pending[-1].map, step.map)) is not None:
-            before = pending.pop()
-            step = Step(_both(before.name, step.name), _both(before.kind, step.kind), one)
-        return self.of(value.bound, (*pending, step))
+            step = step.after(pending.pop(), one)
+        return Value(
+            self.output,
+            value.bound,
+            (*pending, step),
+            rounding=value.rounding,
+            fresh=fresh,
+            gain=outward(value.gain * gain, ELEMENTARY),
+            pairs=value.pairs,
+        )
+
+    def size(self, value: Value) -> Rounding:
+        r"""A bound of how long a value is: :math:`\|v(x)\| \le \|v(0)\| + K \|x\|`, and its rounding twice."""
+        rounding = value.rounding * value.gain + value.fresh
+        return Rounding(self._length(value.tensor), value.bound * value.gain) + rounding * 2
+
+    def _rounded(self, terms: int, size: Rounding) -> Rounding:
+        """What so many roundings change in an output made of numbers of that size."""
+        return (size + Rounding(self._length(self.output))) * gamma(terms) if terms else EXACT
+
+    def _length(self, tensor: Tensor) -> float:
+        """Of what is there for the image of zeros."""
+        return float(torch.linalg.vector_norm(double(tensor[-1]).flatten(), ORDER[self.norm]))
+
+    def _units(self, factor: float) -> Rounding:
+        """Elementary functions are rounded relative to 1 where they are near it."""
+        return Rounding(factor * repeated(max(1, self.output[-1].numel()), self.norm))
 
 
 def place(name: str, kind: str) -> str:

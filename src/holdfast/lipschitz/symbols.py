@@ -14,7 +14,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from holdfast.lipschitz.norms import Pair, largest_singular_values
+from holdfast.lipschitz.norms import OperatorNorm, Pair, exactly, largest_singular_values
+from holdfast.lipschitz.rounding import ELEMENTARY, gamma
 
 BLOCK = 1 << 22
 """Complex numbers of symbols held at once."""
@@ -22,7 +23,7 @@ BLOCK = 1 << 22
 
 def symbol_norm(
     weight: Tensor, grid: Pair, *, stride: Pair = (1, 1), dilation: Pair = (1, 1), groups: int = 1
-) -> float:
+) -> OperatorNorm:
     r"""The :math:`\ell_2` norm of a cyclic convolution on a torus whose sides are multiples of the stride.
 
     With stride :math:`s` the image splits in :math:`s^2` phases :math:`x_r[t] = x[s t + r]` (polyphase form), and
@@ -32,16 +33,21 @@ def symbol_norm(
     is a cyclic convolution of stride 1 of these, on a torus of sides :math:`m` smaller by :math:`s`. Its symbol at
     frequency :math:`f` is the matrix :math:`\sum_q w[s q + r]\, e^{2\pi i \langle q, f/m\rangle}` of outputs by inputs
     and phases, and the norm of the convolution is the largest among those of the symbols. Opposite frequencies have
-    conjugate symbols, so that half of them are enough.
+    conjugate symbols, so that half of them are enough. An entry of a symbol is rounded by no more than its taps and the
+    angles of its waves make out, relative to the sum of the absolute taps.
     """
     kernels = weight.reshape(groups, -1, *weight.shape[1:]).flatten(-2).to(torch.complex128)  # (G, out, in, taps)
     phases = _phases(weight.shape[2:], stride, dilation)
     angles = _angles(phases, (grid[0] // stride[0], grid[1] // stride[1])).to(weight.device)
-    largest = 0.0
+    largest, bound = 0.0, 0.0
     for block in torch.split(angles, max(1, BLOCK // (kernels[..., 0].numel() * len(phases)))):
         symbols = [torch.einsum("goit,ft->fgoi", kernels[..., phase.taps], _waves(block, phase)) for phase in phases]
-        largest = max(largest, float(largest_singular_values(torch.cat(symbols, dim=-1)).amax()))
-    return largest
+        values, uppers = largest_singular_values(torch.cat(symbols, dim=-1))
+        largest, bound = max(largest, float(values.amax())), max(bound, float(uppers.amax()))
+    absolute = torch.stack([weight.flatten(2)[..., phase.taps].abs().sum(-1) for phase in phases])
+    turns = max(float(phase.shifts.abs().sum(1).amax()) for phase in phases)
+    rounding = gamma(math.prod(weight.shape[2:]) + ELEMENTARY * (1 + turns)) * float(absolute.square().sum().sqrt())
+    return exactly(largest, max(bound - largest, 0.0) + rounding)
 
 
 class _Phase(NamedTuple):
@@ -52,14 +58,14 @@ class _Phase(NamedTuple):
 
 
 def _phases(kernel: Sequence[int], stride: Pair, dilation: Pair) -> list[_Phase]:
-    found: dict[tuple[int, ...], _Phase] = {}
+    phases: dict[tuple[int, ...], _Phase] = {}
     for number, tap in enumerate(itertools.product(*map(range, kernel))):
         places = [i * d for i, d in zip(tap, dilation, strict=True)]
         rest = tuple(place % s for place, s in zip(places, stride, strict=True))
         shift = torch.tensor([[place // s for place, s in zip(places, stride, strict=True)]])
-        before = found.get(rest, _Phase([], shift[:0]))
-        found[rest] = _Phase([*before.taps, number], torch.cat((before.shifts, shift)))
-    return list(found.values())
+        before = phases.get(rest, _Phase([], shift[:0]))
+        phases[rest] = _Phase([*before.taps, number], torch.cat((before.shifts, shift)))
+    return list(phases.values())
 
 
 def _angles(phases: Sequence[_Phase], sides: Pair) -> Tensor:

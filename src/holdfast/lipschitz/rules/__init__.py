@@ -13,7 +13,7 @@ from torch.nn.utils import parametrize
 
 from holdfast.lipschitz.activations import GroupSort, Householder
 from holdfast.lipschitz.convolution import Downsampling
-from holdfast.lipschitz.rules.activations import activated, householder
+from holdfast.lipschitz.rules.activations import activated, householder, larger, log_softmax
 from holdfast.lipschitz.rules.linear import (
     batch_norm,
     convolution,
@@ -23,9 +23,19 @@ from holdfast.lipschitz.rules.linear import (
     plus,
     product,
     times,
+    transposed_convolution,
+    transposed_layer,
 )
-from holdfast.lipschitz.rules.moves import asked, attribute, cast, dropped, kept, moved, padded, side_by_side
-from holdfast.lipschitz.rules.pooling import adaptive_max_pooled, average_pooled, averaged, largest, max_pooled
+from holdfast.lipschitz.rules.moves import attribute, cast, described, dropped, kept, like, moved, padded, side_by_side
+from holdfast.lipschitz.rules.pooling import (
+    adaptive_max_pooled,
+    average_pooled,
+    averaged,
+    extreme,
+    interpolated,
+    largest,
+    max_pooled,
+)
 from holdfast.lipschitz.site import Rule
 from holdfast.lipschitz.slopes import ACTIVATIONS
 
@@ -36,35 +46,41 @@ _MOVES = (
     "squeeze", "transpose", "unbind", "unflatten", "unsqueeze", "view",
 )
 # fmt: on
-_QUESTIONS = ("dim", "new_full", "new_ones", "new_zeros", "numel", "ones_like", "size", "zeros_like")
+_DESCRIPTIONS = ("dim", "new_full", "new_ones", "new_zeros", "numel", "ones_like", "size", "zeros_like")
 _DROPOUTS = ("alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout")
 
 RULES: dict[str, Rule] = {
     **{name: functools.partial(activated, name) for name in ACTIVATIONS},
     **dict.fromkeys(_MOVES, moved),
-    **dict.fromkeys(_QUESTIONS, asked),
+    **dict.fromkeys(_DESCRIPTIONS, described),
     **dict.fromkeys(_DROPOUTS, dropped),
-    **dict.fromkeys(("adaptive_avg_pool2d", "mean", "sum"), averaged),
-    **dict.fromkeys(("double", "float", "to"), cast),
+    **dict.fromkeys(("adaptive_avg_pool1d", "adaptive_avg_pool2d", "avg_pool1d", "mean", "sum"), averaged),
+    **dict.fromkeys(("adaptive_max_pool1d", "adaptive_max_pool2d"), adaptive_max_pooled),
+    **dict.fromkeys(("double", "float", "to", "type_as"), cast),
+    **dict.fromkeys(("expand_as", "reshape_as", "view_as"), like),
     **dict.fromkeys(("amax", "amin"), largest),
+    **dict.fromkeys(("conv1d", "conv2d"), convolution),
+    **dict.fromkeys(("conv_transpose1d", "conv_transpose2d"), transposed_convolution),
+    **dict.fromkeys(("interpolate", "upsample", "upsample_bilinear", "upsample_nearest"), interpolated),
+    **dict.fromkeys(("matmul", "mm"), product),
+    **dict.fromkeys(("max", "min"), extreme),
+    **dict.fromkeys(("max_pool1d", "max_pool2d"), max_pooled),
+    **dict.fromkeys(("maximum", "minimum"), larger),
     **dict.fromkeys(("cat", "concat", "stack"), side_by_side),
     **dict.fromkeys(("add", "sub"), plus),
     **dict.fromkeys(("neg", "negative"), kept),
-    "adaptive_max_pool2d": adaptive_max_pooled,
     "avg_pool2d": average_pooled,
     "batch_norm": batch_norm,
-    "conv2d": convolution,
     "div": over,
     "getattr": attribute,
     "linear": dense,
-    "matmul": product,
-    "max_pool2d": max_pooled,
+    "log_softmax": log_softmax,
     "mul": times,
     "pad": padded,
 }
 """What is known of operations, by the name that torch has for them as a function or method."""
 
-OF_SEVERAL = {side_by_side, over, plus, times}
+OF_SEVERAL = {cast, extreme, larger, like, over, plus, product, side_by_side, times}
 """Rules of operations with several arguments that may depend on the input."""
 
 IN_PLACE = {"add_", "div_", "mul_", "neg_", "sub_", *(f"{name}_" for name in ACTIVATIONS)}
@@ -112,6 +128,8 @@ _MOVING_LAYERS = (
 _DROPOUT_LAYERS = (nn.AlphaDropout, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.FeatureAlphaDropout)
 
 _BATCH_NORM = _as_function("batch_norm", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps")
+_ADAPTIVE_MAX_POOL = _as_function("adaptive_max_pool2d", "output_size", "return_indices")
+_MAX_POOL = _as_function("max_pool2d", "kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices")
 
 LAYERS: dict[type[nn.Module], Rule] = {
     **dict.fromkeys(_MOVING_LAYERS, lambda module, site, value: moved(site, value)),
@@ -119,14 +137,25 @@ LAYERS: dict[type[nn.Module], Rule] = {
     **dict.fromkeys((nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d), _BATCH_NORM),
     GroupSort: lambda module, site, value: site.times(value, 1.0),
     Householder: householder,
-    nn.AdaptiveAvgPool2d: lambda module, site, value: averaged(site, value),
-    nn.AdaptiveMaxPool2d: _as_function("adaptive_max_pool2d", "output_size", "return_indices"),
+    **dict.fromkeys(
+        (nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AvgPool1d), lambda module, site, value: averaged(site, value)
+    ),
+    **dict.fromkeys(
+        (nn.AdaptiveMaxPool1d, nn.AdaptiveMaxPool2d),
+        _as_function("adaptive_max_pool2d", "output_size", "return_indices"),
+    ),
+    **dict.fromkeys((nn.Conv1d, nn.Conv2d), convolution_layer),
+    **dict.fromkeys((nn.ConvTranspose1d, nn.ConvTranspose2d), transposed_layer),
+    **dict.fromkeys((nn.MaxPool1d, nn.MaxPool2d), _MAX_POOL),
+    **dict.fromkeys(
+        (nn.Upsample, nn.UpsamplingBilinear2d, nn.UpsamplingNearest2d),
+        lambda module, site, value: interpolated(site, value),
+    ),
     nn.AvgPool2d: _as_function(
         "avg_pool2d", "kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override"
     ),
     nn.CELU: _as_function("celu", "alpha"),
     nn.CircularPad2d: lambda module, site, value: padded(site, value, module.padding, "circular"),
-    nn.Conv2d: convolution_layer,
     nn.ELU: _as_function("elu", "alpha"),
     nn.GELU: _as_function("gelu", "approximate"),
     nn.Hardsigmoid: _as_function("hardsigmoid"),
@@ -136,9 +165,7 @@ LAYERS: dict[type[nn.Module], Rule] = {
     nn.LeakyReLU: _as_function("leaky_relu", "negative_slope"),
     nn.Linear: _as_function("linear", "weight"),
     nn.LogSigmoid: _as_function("logsigmoid"),
-    nn.MaxPool2d: _as_function(
-        "max_pool2d", "kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices"
-    ),
+    nn.LogSoftmax: _as_function("log_softmax", "dim"),
     nn.Mish: _as_function("mish"),
     nn.PReLU: _as_function("prelu", "weight"),
     nn.ReLU6: _as_function("relu6"),

@@ -3,6 +3,7 @@ r"""Layers with weights, constant factors and sums: :math:`\|A\|_p K` and :math:
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,11 +11,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from holdfast.lipschitz.convolution_norms import Convolution
-from holdfast.lipschitz.norms import Dense, Diagonal, double, repeated
+from holdfast.lipschitz.convolution_norms import Convolution, Transposed
+from holdfast.lipschitz.norms import ORDER, Dense, Diagonal, Pair, double, repeated
+from holdfast.lipschitz.rounding import ELEMENTARY, gamma, outward
 from holdfast.lipschitz.rules.moves import padded
-from holdfast.lipschitz.rules.options import margins, pair
-from holdfast.lipschitz.site import Site, Value
+from holdfast.lipschitz.rules.options import margins, pair, spread
+from holdfast.lipschitz.site import Pairs, Site, Value
 
 
 def dense(site: Site, value: Value, weight: Tensor, bias: Tensor | None = None) -> Value:
@@ -24,11 +26,25 @@ def dense(site: Site, value: Value, weight: Tensor, bias: Tensor | None = None) 
     return site.linear(value, Dense(double(weight)))
 
 
-def product(site: Site, value: Value, weight: Tensor) -> Value:
-    """A matrix or vector from the right."""
+def product(site: Site, left: Any, right: Any) -> Value:
+    """A matrix or vector from the right, on the last dimension, or from the left, on the last but one."""
+    weight, value = (right, left) if isinstance(left, Value) else (left, right)
+    if isinstance(weight, Value):
+        raise site.refuse("depends on the input in more than one way")
     if weight.dim() > 2:
         raise site.refuse("only products with one constant matrix have a rule")
-    return dense(site, value, weight.mT if weight.dim() == 2 else weight[None])
+    if value is left:
+        return dense(site, value, weight.mT if weight.dim() == 2 else weight[None])
+    if value.tensor.dim() < 3:
+        raise site.refuse("mixes examples of a batch")
+    layer = Dense(double(weight if weight.dim() == 2 else weight[None]))
+    return site.times(value, layer.norm(site.norm).certain, layer.terms * _flattening(layer, site))
+
+
+def _flattening(layer: Dense, site: Site) -> int:
+    """How many times larger sums of absolute values are than the norm, for the rounding."""
+    norm = layer.norm(site.norm).certain
+    return math.ceil(layer.absolute().of(site.norm) / norm) if norm else 1
 
 
 def convolution(
@@ -41,28 +57,69 @@ def convolution(
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
 ) -> Value:
-    """A convolution of images, with zeros in its margins."""
-    if value.tensor.dim() != 4:
-        raise site.refuse(f"expected images (N, C, H, W), got shape {tuple(value.tensor.shape)}")
-    kernel, (height, width) = pair(weight.shape[2:]), value.tensor.shape[2:]
-    layer = Convolution(
-        weight=double(weight),
-        size=(height, width),
-        margins=margins(padding, kernel, pair(dilation)),
-        stride=pair(stride),
-        dilation=pair(dilation),
-        groups=groups,
-    )
+    """A convolution of images or of series, with zeros in its margins."""
+    size = _sides(site, value, weight)
+    layer = _convolution(weight, size, stride, padding, dilation, groups)
     return site.linear(value, layer)
 
 
-def convolution_layer(module: nn.Conv2d, site: Site, value: Value) -> Value:
+def transposed_convolution(
+    site: Site,
+    value: Value,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    output_padding: int | Sequence[int] = 0,
+    groups: int = 1,
+    dilation: int | Sequence[int] = 1,
+) -> Value:
+    """The transpose of the convolution that takes the output's size to the input's."""
+    _sides(site, value, weight)
+    size = (1, *site.output.shape[2:])[-2:]
+    return site.linear(value, Transposed(_convolution(weight, size, stride, padding, dilation, groups)))
+
+
+def transposed_layer(module: nn.ConvTranspose1d | nn.ConvTranspose2d, site: Site, value: Value) -> Value:
+    """A transposed convolution, whose margins torch allows to be zeros only."""
+    options = (module.stride, module.padding, module.output_padding, module.groups, module.dilation)
+    return transposed_convolution(site, value, module.weight, None, *options)  # type: ignore[arg-type]
+
+
+def _sides(site: Site, value: Value, weight: Tensor) -> Pair:
+    """Height and width; a series has a height of 1."""
+    if value.tensor.dim() != weight.dim():
+        wanted = "images (N, C, H, W)" if weight.dim() == 4 else "series (N, C, L)"
+        raise site.refuse(f"expected {wanted}, got shape {tuple(value.tensor.shape)}")
+    height, width = (1, *value.tensor.shape[2:])[-2:]
+    return height, width
+
+
+def _convolution(
+    weight: Tensor,
+    size: Pair,
+    stride: int | Sequence[int],
+    padding: str | int | Sequence[int],
+    dilation: int | Sequence[int],
+    groups: int,
+) -> Convolution:
+    """Of images, or of series as images of height 1."""
+    kernels, (height, width) = double(weight), size
+    around, steps, apart = margins(padding, pair(weight.shape[2:]), pair(dilation)), pair(stride), pair(dilation)
+    if weight.dim() == 3:
+        kernels, around, steps, apart = kernels[:, :, None], ((0, 0), around[1]), (1, steps[1]), (1, apart[1])
+    return Convolution(
+        weight=kernels, size=(height, width), margins=around, stride=steps, dilation=apart, groups=groups
+    )
+
+
+def convolution_layer(module: nn.Conv1d | nn.Conv2d, site: Site, value: Value) -> Value:
     """A convolution after the padding of its own that torch's layer may have."""
     padding: str | int | Sequence[int] = module.padding
     mode = module.padding_mode
     if mode != "zeros":
         (top, bottom), (left, right) = margins(padding, pair(module.kernel_size), pair(module.dilation))
-        padding, pad = 0, (left, right, top, bottom)
+        padding, pad = 0, (left, right, top, bottom)[: 2 * (value.tensor.dim() - 2)]
         wider = F.pad(value.tensor, pad, mode=mode)
         value = padded(dataclasses.replace(site, kind=f"{mode} padding", output=wider), value, pad, mode)
     return convolution(site, value, module.weight, None, module.stride, padding, module.dilation, module.groups)
@@ -83,7 +140,12 @@ def batch_norm(
     if training or running_var is None:
         raise site.refuse("normalises with the statistics of the batch, so that examples depend on each other")
     scale = (double(running_var) + eps).rsqrt() * (1 if weight is None else double(weight))
-    return _scaled(site, value, scale.view(-1, *[1] * (value.tensor.dim() - 2)))
+    parts = [scale * double(running_mean)] if running_mean is not None else []
+    parts += [double(bias)] if bias is not None else []
+    offset = sum(float(torch.linalg.vector_norm(part, ORDER[site.norm])) for part in parts)
+    places = value.tensor[0].numel() // max(1, len(scale))
+    shape = (-1, *[1] * (value.tensor.dim() - 2))
+    return _scaled(site, value, scale.view(shape), offset * repeated(max(1, places), site.norm))
 
 
 def times(site: Site, a: Any, b: Any) -> Value:
@@ -101,9 +163,14 @@ def over(site: Site, value: Any, divisor: Any) -> Value:
     return _scaled(site, value, 1 / _factor(site, value, divisor))
 
 
-def _scaled(site: Site, value: Value, scale: Tensor) -> Value:
-    """Each example times a scale, which has as many dimensions as an example."""
-    return site.same(value) if bool((scale == 1).all()) else site.linear(value, Diagonal(scale))
+def _scaled(site: Site, value: Value, scale: Tensor, offset: float = 0.0) -> Value:
+    """Each example times a scale, which has as many dimensions as an example, and a constant of that length.
+
+    The scale is rounded up; whatever rounding took off it is then a factor of at most 1 beside it.
+    """
+    if bool((scale == 1).all()):
+        return site.same(value, ELEMENTARY, offset)
+    return site.linear(value, Diagonal(scale * (1 + gamma(ELEMENTARY))), offset)
 
 
 def _factor(site: Site, value: Value, factor: Any) -> Tensor:
@@ -115,18 +182,18 @@ def _factor(site: Site, value: Value, factor: Any) -> Tensor:
     return scale[0] if missing == 0 else scale[(None,) * (missing - 1)]
 
 
-def plus(site: Site, a: Any, b: Any) -> Value:
-    """A sum or a difference; a constant shifts and changes no bound."""
-    values = [each for each in (a, b) if isinstance(each, Value)]
-    if len(values) == 1 and values[0].tensor.shape == site.output.shape:
-        return site.same(values[0])
-    bounds = [_spread(site, value) for value in values]
-    return site.joined(bounds, sum(bounds))
+def plus(site: Site, a: Any, b: Any, alpha: float = 1.0) -> Value:
+    """A sum or a difference, of the second value `alpha` times; a constant shifts and changes no bound."""
+    parts = [(each, factor) for each, factor in ((a, 1.0), (b, abs(alpha))) if isinstance(each, Value)]
+    if len(parts) == 1 and parts[0][1] == 1 and parts[0][0].tensor.shape == site.output.shape:
+        return site.same(parts[0][0], ELEMENTARY)
+    longer = [(value, factor * spread(site, value)) for value, factor in parts]
+    return site.joined(longer, sum, _summed(site, parts))
 
 
-def _spread(site: Site, value: Value) -> float:
-    """The bound of a value that is broadcast to the output."""
-    shape = site.output.shape
-    if len(shape) != value.tensor.dim() or shape[0] != len(value.tensor):
-        raise site.refuse(f"broadcasts {tuple(value.tensor.shape)} to {tuple(shape)}, across the examples")
-    return site.tally.settle(value) * repeated(shape.numel() // value.tensor.numel(), site.norm)
+def _summed(site: Site, parts: list[tuple[Value, float]]) -> Pairs | None:
+    """Bounds of the differences of every two sums of logits."""
+    if any(value.tensor.shape != site.output.shape for value, _ in parts) or site.output.dim() != 2:
+        return None
+    pairs = [(site.tally.differences(value), factor) for value, factor in parts]
+    return lambda: outward(1.0, ELEMENTARY) * sum((each() * factor for each, factor in pairs), torch.zeros(()))

@@ -39,10 +39,15 @@ def _placed(site: Site, value: Value, origins: Tensor) -> Value:
     if any((each // size != i).any() for i, each in enumerate(inside)):
         raise site.refuse("mixes examples of a batch")
     most = int(inside[0].bincount().max()) if len(inside[0]) else 1
+    stays = torch.arange(size, device=origins.device).view(value.tensor.shape[1:])
+    if torch.equal(sources[0], stays):
+        return site.same(value)  # a view of the same values
     match value.pending:
         case (Step(map=Diagonal(scale=scale)) as step,) if most == 1:  # each value takes its factor along
             factors = scale.expand(value.tensor.shape[1:]).flatten()[sources[0]]
-            return site.of(value.bound, (dataclasses.replace(step, map=Diagonal(factors)),))
+            output = value.shown(site.output)
+            output.pending, output.pairs = (dataclasses.replace(step, map=Diagonal(factors)),), None
+            return output
     return site.times(value, repeated(most, site.norm))
 
 
@@ -59,8 +64,8 @@ def side_by_side(site: Site, tensors: Sequence[Any], dim: int = 0) -> Value:
     """A concatenation along any dimension but that of the examples: the norm of the vector of the bounds."""
     if dim % site.output.dim() == 0:
         raise site.refuse("the first dimension is no longer that of the examples")
-    bounds = [site.tally.settle(each) for each in tensors if isinstance(each, Value)]
-    return site.joined(bounds, concatenated(bounds, site.norm))
+    parts = [(each, 1.0) for each in tensors if isinstance(each, Value)]
+    return site.joined(parts, lambda bounds: concatenated(bounds, site.norm))
 
 
 def kept(site: Site, value: Value) -> Value:
@@ -68,11 +73,21 @@ def kept(site: Site, value: Value) -> Value:
     return site.same(value)
 
 
-def cast(site: Site, value: Value, *args: Any, **kwargs: Any) -> Value:
-    """Another device or precision."""
-    if site.output.dtype not in (torch.float32, torch.float64):
-        raise site.refuse(f"rounds to {str(site.output.dtype).removeprefix('torch.')}")
-    return site.same(value)
+def cast(site: Site, source: Any, *args: Any, **kwargs: Any) -> Any:
+    """Another device or precision, perhaps that of another value; a constant stays one."""
+    return site.same(source, *_ROUNDED.get(site.output.dtype, ())) if isinstance(source, Value) else site.output
+
+
+_ROUNDED = {torch.float32: (1 << 29,)}
+"""A rounding to float32 is as many of float64."""
+
+
+def like(site: Site, source: Any, other: Any) -> Any:
+    """The shape of another value, whose numbers do not matter."""
+    if not isinstance(source, Value):
+        return site.output
+    shape = other.tensor if isinstance(other, Value) else other
+    return moved(dataclasses.replace(site, call=lambda z: getattr(z, site.kind)(shape)), source)
 
 
 def dropped(site: Site, value: Value, p: float = 0.5, training: bool = True, inplace: bool = False) -> Value:
@@ -82,13 +97,13 @@ def dropped(site: Site, value: Value, p: float = 0.5, training: bool = True, inp
     return site.same(value)
 
 
-def asked(site: Site, *args: Any, **kwargs: Any) -> Any:
+def described(site: Site, *args: Any, **kwargs: Any) -> Any:
     """Sizes, types and tensors of constants, which do not depend on the values of the input."""
     return site.output
 
 
 def attribute(site: Site, value: Value, name: str) -> Any:
-    """The same, asked as attributes."""
+    """The same, as attributes."""
     if name not in ("shape", "ndim", "dtype", "device"):
         raise site.refuse(f"no rule is known for the attribute '{name}'")
     return site.output

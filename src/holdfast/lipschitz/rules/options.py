@@ -1,10 +1,11 @@
-"""Options of torch's convolutions and pools, as pairs for height and width."""
+"""Options of torch's convolutions and pools, as pairs for height and width; values that are broadcast."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from holdfast.lipschitz.norms import Pair
+from holdfast.lipschitz.norms import Pair, repeated
+from holdfast.lipschitz.site import Site, Value
 
 
 def pair(value: int | Sequence[int]) -> Pair:
@@ -24,3 +25,11 @@ def margins(padding: str | int | Sequence[int], kernel: Pair, dilation: Pair) ->
         return (height // 2, height - height // 2), (width // 2, width - width // 2)
     height, width = pair(padding)
     return (height, height), (width, width)
+
+
+def spread(site: Site, value: Value) -> float:
+    """How much longer a value becomes when it is broadcast to the output."""
+    shape = site.output.shape
+    if len(shape) != value.tensor.dim() or shape[0] != len(value.tensor):
+        raise site.refuse(f"broadcasts {tuple(value.tensor.shape)} to {tuple(shape)}, across the examples")
+    return repeated(shape.numel() // max(1, value.tensor.numel()), site.norm)

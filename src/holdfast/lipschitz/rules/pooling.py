@@ -1,18 +1,21 @@
-"""Means and maxima of windows, and of whole dimensions."""
+"""Means and maxima of windows and of whole dimensions, and images of another size."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from holdfast.lipschitz.convolution_norms import Convolution
-from holdfast.lipschitz.norms import non_negative_sums, repeated
+from holdfast.lipschitz.norms import Dense, Sums, non_negative_sums, repeated
+from holdfast.lipschitz.rounding import ELEMENTARY, outward
+from holdfast.lipschitz.rules.activations import larger
 from holdfast.lipschitz.rules.options import margins, pair
 from holdfast.lipschitz.site import Site, Value
 
@@ -24,8 +27,9 @@ def averaged(site: Site, value: Value, *args: Any, **kwargs: Any) -> Value:
     outputs = site.call(only_first, *args, **kwargs)
     if not outputs.dim() or len(outputs) != len(ones) or outputs[1:].any():
         raise site.refuse("mixes examples of a batch")
-    sums = non_negative_sums(lambda z: site.call(z, *args, **kwargs), ones)
-    return site.times(value, {**sums, "l2": math.sqrt(sums["l1"] * sums["linf"])}[site.norm])
+    sums = Sums(**non_negative_sums(lambda z: site.call(z, *args, **kwargs), ones))
+    terms = ones[0].numel() + ELEMENTARY
+    return site.times(value, outward(sums.of(site.norm), terms), terms)
 
 
 def average_pooled(
@@ -50,7 +54,7 @@ def average_pooled(
         margins=margins(around, kernel, (1, 1)),
         stride=pair(stride or kernel),
     )
-    return site.times(value, layer.norm(site.norm).upper)
+    return site.times(value, layer.norm(site.norm).certain, layer.terms)
 
 
 def max_pooled(
@@ -63,24 +67,47 @@ def max_pooled(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Value:
-    r"""A maximum is :math:`1`-Lipschitz in :math:`\ell_\infty`, so a value counts once for each window that sees it."""
-    if return_indices or value.tensor.dim() != 4:
-        raise site.refuse("only maxima of (N, C, H, W) without their indices have a rule")
-    kernel, around, apart = pair(kernel_size), pair(padding), pair(dilation)
-    steps, sizes, outputs = pair(stride or kernel), value.tensor.shape[2:], site.output.shape[2:]
+    r"""A maximum is :math:`1`-Lipschitz in :math:`\ell_\infty`, so a value counts once for each window that sees it.
+
+    Height and width are the last two dimensions, or the length the last one; all dimensions before them stay apart.
+    """
+    if return_indices:
+        raise site.refuse("only maxima without their indices have a rule")
+    directions = 1 if site.kind.lower() in ("max_pool1d", "maxpool1d") else 2
+    kernel, around, apart, steps = map(pair, (kernel_size, padding, dilation, stride or kernel_size))
+    sizes, outputs = value.tensor.shape[-directions:], site.output.shape[-directions:]
     shared = (
         windows_sharing(n, m, kernel=k, stride=s, padding=p, dilation=d)
-        for n, m, k, s, p, d in zip(sizes, outputs, kernel, steps, around, apart, strict=True)
+        for n, m, k, s, p, d in zip(sizes, outputs, kernel, steps, around, apart, strict=False)
     )
     return site.times(value, repeated(math.prod(shared), site.norm))
 
 
 def adaptive_max_pooled(site: Site, value: Value, output_size: Any, return_indices: bool = False) -> Value:
-    """Maxima of windows that do not overlap."""
-    sizes = zip(value.tensor.shape[2:], site.output.shape[2:], strict=True) if not return_indices else ()
-    if return_indices or any(size % outputs for size, outputs in sizes):
-        raise site.refuse("only windows of one size, without their indices, have a rule")
-    return site.times(value, 1.0)
+    """Maxima of windows from one share of the image to the next, which overlap where the shares are not whole."""
+    if return_indices:
+        raise site.refuse("only maxima without their indices have a rule")
+    directions = 1 if "1d" in site.kind.lower() else 2
+    sizes = zip(value.tensor.shape[-directions:], site.output.shape[-directions:], strict=True)
+    shared = (_most(size, (range(i * size // n, -(-(i + 1) * size // n)) for i in range(n))) for size, n in sizes)
+    return site.times(value, repeated(math.prod(shared), site.norm))
+
+
+def extreme(site: Site, value: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """`max` and `min`: of two values, or along a dimension, with indices that must not be used."""
+    if isinstance(dim, Value | Tensor) or not isinstance(value, Value):
+        return larger(site, value, dim)
+    if not isinstance(dim, int):
+        raise site.refuse("mixes examples of a batch")
+    values, indices = site.output
+    return Extreme(largest(dataclasses.replace(site, output=values), value, dim), Value(indices, math.inf))
+
+
+class Extreme(NamedTuple):
+    """What `max` along a dimension returns."""
+
+    values: Value
+    indices: Value
 
 
 def largest(site: Site, value: Value, dim: int | Sequence[int] = (), keepdim: bool = False) -> Value:
@@ -91,11 +118,31 @@ def largest(site: Site, value: Value, dim: int | Sequence[int] = (), keepdim: bo
     return site.times(value, 1.0)
 
 
+def interpolated(site: Site, value: Value, *args: Any, **kwargs: Any) -> Value:
+    """Images of another size, made by a matrix along each direction: the product of the norms of these.
+
+    The matrix of a direction is seen on images that are constant along the others, which every mode keeps constant.
+    """
+    sides = value.tensor.shape[2:]
+    factor = 1.0
+    for direction, side in enumerate(sides):
+        lines = torch.eye(side, dtype=torch.float64, device=value.tensor.device)
+        units = lines.view(side, 1, *(side if d == direction else 1 for d in range(len(sides)))).expand(-1, 1, *sides)
+        spread = site.call(units.contiguous(), *args, **kwargs)[:, 0].movedim(1 + direction, 1).flatten(2)[..., 0]
+        factor *= Dense(spread.mT).norm(site.norm).certain
+    return site.times(value, factor, ELEMENTARY * (max(sides) + ELEMENTARY))
+
+
 def windows_sharing(size: int, outputs: int, *, kernel: int, stride: int, padding: int, dilation: int = 1) -> int:
     """How many windows of a pooling layer share the value that most of them share, along one direction."""
+    starts = (window * stride - padding for window in range(outputs))
+    return _most(size, (range(start, start + kernel * dilation, dilation) for start in starts))
+
+
+def _most(size: int, windows: Iterable[range]) -> int:
+    """How many windows share the value that most of them share."""
     shared = [0] * size
-    for window, tap in itertools.product(range(outputs), range(kernel)):
-        place = window * stride - padding + tap * dilation
+    for place in itertools.chain.from_iterable(windows):
         if 0 <= place < size:
             shared[place] += 1
     return max(shared)

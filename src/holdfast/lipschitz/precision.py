@@ -1,0 +1,68 @@
+"""A network in float64 with the weights that it has, whatever its own precision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+
+from holdfast.errors import ModelError
+from holdfast.lipschitz.export import export
+from holdfast.lipschitz.norms import double
+
+PRECISIONS = (torch.float32, torch.float64)
+"""Of networks whose certificates mean something; coarser ones decide otherwise within most radii."""
+
+
+class Promoted(TorchFunctionMode):
+    """Within it every float32 tensor that goes into or comes out of a function is one of float64.
+
+    Constants that a forward pass makes, and its casts to float32, then round nothing.
+    """
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """The function in float64."""
+        args, kwargs = pytree.tree_map(_promoted, (tuple(args), dict(kwargs or {})))
+        return pytree.tree_map(_promoted, func(*args, **kwargs))
+
+
+def _promoted(value: Any) -> Any:
+    if isinstance(value, Tensor) and value.dtype == torch.float32 and value.device.type != "mps":
+        return value.double()
+    return value
+
+
+def require_precision(model: object, who: str) -> None:
+    """Refuse a network with weights that are coarser than float32."""
+    tensors = dict(model.named_parameters()) | dict(model.named_buffers()) if isinstance(model, nn.Module) else {}
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and tensor.dtype not in PRECISIONS:
+            kind = str(tensor.dtype).removeprefix("torch.")
+            raise ModelError(
+                f"{who}: expected weights in float32 or float64, got {kind} ('{name}'): rounding of its logits exceeds "
+                "most radii; certify model.float()"
+            )
+
+
+def in_float64(model: nn.Module) -> nn.Module:
+    """A copy that computes in float64, in evaluation mode; orthogonal layers keep the weights they have."""
+    copied = export(model).eval()
+    on_cpu = any(each.device.type == "mps" for each in copied.parameters())  # which has no float64
+    return (copied.cpu() if on_cpu else copied).double()
+
+
+def logits_in_float64(copied: nn.Module, x: Tensor) -> Tensor:
+    """What such a copy makes of images; without cuDNN, whose convolutions are not always sums of products."""
+    with Promoted(), torch.backends.cudnn.flags(enabled=False):
+        logits: Tensor = copied(double(x))
+    return logits

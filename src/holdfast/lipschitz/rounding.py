@@ -1,0 +1,63 @@
+r"""Rounding of float64 in sums and products, bounded once and for all.
+
+With :math:`u = 2^{-53}`, a sum of :math:`n` products, added in any order, is off by at most
+:math:`\gamma_n = n u / (1 - n u)` times the sum of their absolute values. Everything here follows from that.
+
+Reference:
+    Higham, Accuracy and Stability of Numerical Algorithms, 2nd edition, SIAM 2002, chapter 3.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from torch import Tensor
+
+UNIT = 2.0**-53
+"""Unit roundoff of float64."""
+
+ELEMENTARY = 32
+"""Roundings that one elementary function or layer without sums stands for, with room to spare."""
+
+
+def gamma(terms: float) -> float:
+    r""":math:`\gamma_n`: relative to the sum of absolute values."""
+    return terms * UNIT / (1 - terms * UNIT)
+
+
+def outward(value: float, terms: float = 4) -> float:
+    """A number that is not negative, raised above whatever so many roundings took off."""
+    return value * (1 + gamma(terms))
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """How far a computed value may be from the exact one: `constant + slope * s` for an image of length s.
+
+    Args:
+        constant: for the image of zeros.
+        slope: per unit of the image's length, in the norm of the bound.
+    """
+
+    constant: float = 0.0
+    slope: float = 0.0
+
+    def __mul__(self, factor: float) -> Rounding:
+        return Rounding(factor * self.constant, factor * self.slope)
+
+    def __add__(self, other: Rounding) -> Rounding:
+        return Rounding(self.constant + other.constant, self.slope + other.slope)
+
+    def at(self, lengths: Tensor) -> Tensor:
+        """For images of these lengths; a hundredth is added for the rounding of the rounding."""
+        return 1.01 * (self.constant + self.slope * lengths)
+
+    @property
+    def finite(self) -> bool:
+        """Whether it bounds anything."""
+        return math.isfinite(self.constant + self.slope)
+
+
+EXACT = Rounding()
+"""No rounding."""
