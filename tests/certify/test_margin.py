@@ -7,13 +7,15 @@ import torch
 
 from holdfast.attacks import APGD, FAB, PGD
 from holdfast.certify.margin import Margin
+from holdfast.certify.mixture import MixtureMargin
 from holdfast.certify.smoothed_margin import SmoothedMargin
+from holdfast.ensembles import Composite, Probability
 from holdfast.errors import ModelError
-from holdfast.lipschitz import OrthogonalDense
+from holdfast.lipschitz import OrthogonalDense, export
 from holdfast.threat import L1, L2, Linf
 from holdfast.types import ABSTAIN
 from tests.certify.attacked import inside
-from tests.zoo import digits, digits_lipschitz, half_space, half_space_distance, images, normed
+from tests.zoo import digits, digits_lipschitz, generator, half_space, half_space_distance, images, linear, normed
 
 KINDS = {"l1": L1, "l2": L2, "linf": Linf}
 
@@ -105,3 +107,90 @@ def test_no_images_have_an_empty_certificate():
         found = certifier(half_space(12), torch.empty(0, 12))
         assert found.prediction.shape == found.radius.shape == (0,)
         assert (found.samples is not None) == certifier.smoothed
+
+
+@pytest.mark.parametrize("norm", KINDS)
+def test_of_a_linear_network_the_radius_is_the_distance_to_the_nearest_class(norm):
+    model, x = linear(5), images(40)
+    with torch.no_grad():
+        logits, rows = model(x), model.weight.detach()
+    order = {"l1": torch.inf, "l2": 2, "linf": 1}[norm]
+    apart = torch.linalg.vector_norm(rows[:, None] - rows, order, dim=2)[logits.argmax(1)]
+    distance = ((logits.amax(1, keepdim=True) - logits) / apart).masked_fill(apart == 0, torch.inf).amin(1)
+    radius = Margin(norm=norm)(model, x).radius
+    assert bool((radius <= distance).all())
+    torch.testing.assert_close(radius, distance, rtol=1e-9, atol=1e-12)
+
+
+def test_a_certificate_is_that_of_the_weights_and_not_of_the_precision():
+    model, (x, _) = digits_lipschitz("maxmin"), digits()
+    one = Margin()(model, x[:50])
+    other = Margin()(export(model).double(), x[:50].double())
+    torch.testing.assert_close(one.radius, other.radius, rtol=1e-10, atol=1e-12)
+    assert torch.equal(one.prediction, other.prediction)
+
+
+CERTIFIERS = [Margin(), Margin(constant=3.0), SmoothedMargin(sigma=0.1, n=10), MixtureMargin()]
+
+
+def of_kind(certifier, network):
+    """The network, or a composite where it is the robust part."""
+    return Composite(linear(3), network, Probability(), 4.0) if isinstance(certifier, MixtureMargin) else network
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("certifier", CERTIFIERS, ids=lambda each: f"{type(each).__name__}-{each.constant}")
+def test_networks_coarser_than_float32_are_refused(certifier, kind):
+    model = of_kind(certifier, torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16, 3)).to(kind))
+    with pytest.raises(
+        ModelError, match=r"expected weights in float32 or float64, got b?float16 \('1\.weight'\).*float\(\)"
+    ):
+        certifier(model, images(4))
+
+
+class Spoilt(torch.nn.Module):
+    """Linear but for images whose first value is above 0.9: what comes then is no number."""
+
+    def __init__(self, value):
+        super().__init__()
+        self.inner, self.value = linear(3), value
+
+    def forward(self, x):
+        logits = self.inner(x)
+        return torch.where(x.flatten(1)[:, :1] > 0.9, logits + self.value, logits)
+
+
+@pytest.mark.parametrize(("value", "what"), [(math.nan, "NaN"), (math.inf, "infinite")])
+@pytest.mark.parametrize("make", [Margin, MixtureMargin], ids=lambda each: each.__name__)
+def test_logits_that_are_no_numbers_are_refused(make, value, what):
+    x = images(8).clamp(max=0.8)
+    x[[3, 6], 0, 0, 0] = 1.0
+    certifier = make(constant=4.0)
+    with pytest.raises(ModelError, match=rf"the logits are {what} for 2 of 8 examples, first at row 3 of the batch"):
+        certifier(of_kind(certifier, Spoilt(value)), x)
+
+
+def test_a_constant_of_what_is_no_network_is_taken_in_its_own_precision():
+    weight = torch.linspace(-1, 1, 12).view(3, 4)
+    x = torch.rand(5, 4, generator=generator())
+    found = Margin(constant=2.0)(lambda z: z @ weight.mT, x)
+    gaps = (x @ weight.mT).double().topk(2, dim=1).values
+    gap = gaps[:, 0] - gaps[:, 1]
+    torch.testing.assert_close(found.radius, gap / (2 * math.sqrt(2)), rtol=1e-4, atol=1e-5)
+    assert bool((found.radius < gap / (2 * math.sqrt(2))).all()), "the rounding of float32 is not taken off"
+    with pytest.raises(ModelError, match="expected logits in float32 or float64, got bfloat16"):
+        Margin(constant=2.0)(lambda z: (z @ weight.mT).bfloat16(), x)
+
+
+def test_a_forward_pass_with_casts_is_certified():
+    class Casting(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.head = linear(3).float()
+
+        def forward(self, x):
+            return self.head(x.float())
+
+    x = images(6)
+    found, expected = Margin()(Casting(), x), Margin()(Casting().double().head, x)
+    torch.testing.assert_close(found.radius, expected.radius, rtol=1e-6, atol=0)

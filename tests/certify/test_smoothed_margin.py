@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from holdfast.attacks import APGD, FAB, PGD
 from holdfast.certify import Margin, SmoothedMargin, estimate_margin, mean_logits
 from holdfast.certify.smoothed_margin import certified_radius
+from holdfast.errors import ModelError
 from holdfast.lipschitz import propagate, smoothed_margin_integral
 from holdfast.losses import margin
 from holdfast.rng import Streams
@@ -128,8 +129,6 @@ def test_impossible_values_are_refused(options, message):
 
 
 def test_a_network_without_a_constant_is_refused_unless_it_is_given():
-    from holdfast.errors import ModelError
-
     def plain(z):
         return F.linear(z, torch.eye(3, dtype=z.dtype))
 
@@ -137,3 +136,8 @@ def test_a_network_without_a_constant_is_refused_unless_it_is_given():
     with pytest.raises(ModelError, match="expected an nn"):
         SmoothedMargin(sigma=0.1)(plain, x)
     assert SmoothedMargin(sigma=0.1, constant=1.0)(plain, x).radius.shape == (4,)
+
+
+def test_infinite_logits_are_refused():
+    with pytest.raises(ModelError, match="the logits of noisy copies are not finite"):
+        SmoothedMargin(sigma=0.1, n=10, constant=1.0)(lambda z: F.pad(z, (0, 1), value=math.inf), images(4, (3,)))

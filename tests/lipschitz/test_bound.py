@@ -154,6 +154,59 @@ def test_layers_without_weights_have_their_constants(layer, expected):
 
 
 @pytest.mark.parametrize(
+    ("layer", "shape", "expected"),
+    [
+        (nn.AdaptiveMaxPool2d((3, 2)), (4, 2), [2, math.sqrt(2), 1]),  # rows overlap, columns do not
+        (nn.AdaptiveMaxPool2d((2, 3)), (2, 4), [2, math.sqrt(2), 1]),
+        (nn.AdaptiveMaxPool2d((3, 3)), (1, 4, 4), [4, 2, 1]),
+        (nn.AdaptiveMaxPool2d((2, 3)), (1, 4, 3), [1, 1, 1]),
+        (nn.MaxPool2d(3, stride=1, padding=1), (1, 1), [1, 1, 1]),  # a map of one pixel
+        (nn.MaxPool2d(3, stride=1, padding=1), (1, 1, 1), [1, 1, 1]),
+        (nn.MaxPool2d(2, stride=1), (1, 3, 3), [4, 2, 1]),
+        (nn.MaxPool2d((2, 1), stride=1), (3, 3), [2, math.sqrt(2), 1]),
+        (nn.MaxPool1d(3, stride=2), (2, 7), [2, math.sqrt(2), 1]),
+        (nn.Upsample(scale_factor=2), (1, 2, 2), [4, 2, 1]),
+        (nn.LogSoftmax(1), (4,), [3, 2, 2]),
+        (nn.LogSoftmax(1), (2,), [1, math.sqrt(2), 2]),
+    ],
+)
+def test_shapes_do_not_change_the_constants_of_windows(layer, shape, expected):
+    assert bounds(layer, shape) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("angle", [0.0, 0.4, math.pi / 2, 2.0, 3.9])
+def test_a_reflection_is_as_steep_as_its_angle(angle):
+    layer = Householder(4).double()
+    with torch.no_grad():
+        layer.angle.copy_(torch.tensor([0.0, angle]))
+    steepest = abs(math.cos(angle)) + abs(math.sin(angle))
+    assert bounds(layer, (4, 2)) == pytest.approx([steepest, 1, steepest])
+    assert bounds(Householder(1), (1,)) == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (lambda x: torch.add(x, x, alpha=-2), [3, 3, 3]),
+        (lambda x: torch.add(torch.ones(6), x, alpha=-2), [2, 2, 2]),
+        (lambda x: x.sub(x.relu(), alpha=0.5), [1.5, 1.5, 1.5]),
+        (lambda x: torch.maximum(x, 2 * x), [3, math.sqrt(5), 2]),
+        (lambda x: torch.minimum(x.new_zeros(()), x), [1, 1, 1]),
+        (lambda x: torch.maximum(x, x.mean(3, keepdim=True)), [2, math.sqrt(2), 1]),
+        (lambda x: 2 * torch.eye(6, dtype=x.dtype) @ x, [2, 2, 2]),
+        (lambda x: x.max(1).values, [1, 1, 1]),
+        (lambda x: x.new_ones(()).expand_as(x) + x, [1, 1, 1]),
+        (lambda x: x / 0.3, [1 / 0.3] * 3),
+        (lambda x: x.flatten(1).view_as(x), [1, 1, 1]),
+        (lambda x: x[:, :1].expand_as(x), [2, math.sqrt(2), 1]),
+        (lambda x: x * torch.full((6,), 2.0).to(x), [2, 2, 2]),
+    ],
+)
+def test_operations_that_users_miss_have_their_constants(call, expected):
+    assert bounds(Function(lambda self, x: call(x))) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(
     ("call", "expected"),
     [
         (lambda x: x.mean((2, 3)), [1 / 36, 1 / 6, 1]),
@@ -439,9 +492,15 @@ REFUSALS = {
     "indices": (lambda x: x + x.max(1, keepdim=True).indices, r"add: uses indices of the largest values"),
     "indices by number": (lambda x: x.max(1)[1].double(), r"double: uses indices of the largest values"),
     "largest of all": (lambda x: x - torch.max(x), r"max: mixes examples"),
-    "from the left": (lambda x: torch.ones(2, 2, dtype=x.dtype) @ x[:2], r"getitem|matmul: mixes examples"),
+    "from the left": (lambda x: torch.ones(3, 3, dtype=x.dtype) @ x, r"matmul: mixes examples"),
     "log of batch": (lambda x: x.log_softmax(0), r"log_softmax: expected a dimension other than"),
     "whole numbers": (lambda x: x.sum(1, keepdim=True, dtype=torch.int64), r"sum: rounds to int64"),
+    "largest of the batch": (lambda x: x - x.amax(0), r"amax: mixes examples"),
+    "largest of no dimension": (lambda x: x - x.amax(), r"amax: mixes examples"),
+    "values of the batch": (lambda x: x - x.max(0).values, r"max: mixes examples"),
+    "smallest from the end": (lambda x: x - x.amin(-2), r"amin: mixes examples"),
+    "size of the batch": (lambda x: x * x.size(0), r"depend on the rest of the batch"),
+    "coarse": (lambda x: x.to(torch.bfloat16).double(), r"to: rounds to bfloat16"),
     "half": (lambda x: x.mean((1,), dtype=torch.float16), r"mean: rounds to float16"),
 }
 
@@ -459,6 +518,27 @@ def test_networks_with_group_normalisation_are_refused():
     model = build(ResNet(blocks=(1, 1, 1, 1), width=0.1, norm="group"), (3, 8, 8), 3)
     with pytest.raises(ModelError, match=r"layer 'body\.0\.1', GroupNorm: no rule is known"):
         upper(model, images(1, (3, 8, 8), dtype=torch.float32))
+
+
+@pytest.mark.parametrize("pool", [nn.MaxPool1d(2, return_indices=True), nn.AdaptiveMaxPool2d(2, return_indices=True)])
+def test_maxima_with_their_indices_are_refused(pool):
+    model = Function(lambda self, x: self.pool(x)[0], pool=pool)
+    with pytest.raises(ModelError, match="only maxima without their indices have a rule"):
+        upper(model, images(1, (4, 6)))
+
+
+@pytest.mark.parametrize("state", [torch.is_grad_enabled, torch.is_inference_mode_enabled])
+@pytest.mark.parametrize("factor", [lambda: 9.0, lambda: torch.tensor([9.0])])
+def test_a_forward_pass_that_depends_on_recording_gradients_is_refused(state, factor):
+    model = Function(lambda self, x: x * factor() if state() else x * (factor() - 8))
+    with pytest.raises(ModelError, match=r"the forward pass differs under torch\.(enable_grad|inference_mode)"):
+        upper(model, images(1, (6,)))
+
+
+def test_networks_coarser_than_float32_are_refused():
+    for kind in (torch.bfloat16, torch.float16):
+        with pytest.raises(ModelError, match=r"Linear: rounds to b?float16"):
+            upper(nn.Linear(6, 3).to(kind), images(1, (6,)).to(kind))
 
 
 def test_hooks_are_refused():

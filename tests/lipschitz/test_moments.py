@@ -11,6 +11,8 @@ from holdfast.errors import ModelError
 from holdfast.lipschitz import GroupSort, Moments, OrthogonalConvolution, OrthogonalDense, propagate
 from holdfast.lipschitz.moments import larger_moments, normal_cdf, normal_density, relu_moments
 from holdfast.models import MODELS, build
+from holdfast.queries import Counted
+from holdfast.wrappers import BPDA
 from tests.zoo import generator, images
 
 # Computed apart: (mean, deviation) -> (mean, variance) behind a ReLU.
@@ -158,3 +160,12 @@ def test_unknown_layers_are_named():
         propagate(nn.Sequential(nn.MaxPool2d(2)), images(2), 0.1)
     with pytest.raises(ModelError, match="expected groups of 2 to be sorted; got groups of 4"):
         propagate(nn.Sequential(nn.Flatten(), GroupSort(4)), images(2), 0.1)
+
+
+def test_wrappers_that_watch_are_looked_through_and_those_that_compute_are_refused():
+    model, x = build(MODELS["lipschitz-mlp"], (1, 8, 8), 4).double(), images(3, (1, 8, 8))
+    expected = propagate(model, x, 0.1)
+    watched = propagate(Counted(model, torch.zeros(3, dtype=torch.int64)), x, 0.1)
+    torch.testing.assert_close(watched.mean, expected.mean)
+    with pytest.raises(ModelError, match="moments: expected a network of torch; got BPDA"):
+        propagate(BPDA(model, torch.round), x, 0.1)

@@ -68,6 +68,20 @@ def test_a_singular_matrix_still_gives_an_orthogonal_one():
     torch.testing.assert_close(u @ u.mT, torch.eye(4, dtype=torch.float64), rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("shape", [(64, 64), (10, 512), (300, 200)])
+def test_weights_of_rank_one_become_orthogonal_to_the_promised_tolerance(shape):
+    values = torch.linalg.svdvals(orthogonalise(torch.ones(shape)).double())
+    assert float((values - 1).abs().max()) < 1e-6
+
+
+def test_a_stack_of_a_near_and_a_far_matrix_gives_the_factor_of_each():
+    near = orthogonalise(matrix(12, 12)) + 0.3 * matrix(12, 12, seed=1) / 12
+    for far in (3 * matrix(12, 12, seed=2), 1.2 * torch.eye(12).double() + matrix(12, 12, seed=3)):
+        for stack in (torch.stack((near, far)), torch.stack((far, near))):
+            u, _, v = torch.linalg.svd(stack)
+            torch.testing.assert_close(orthogonalise(stack), u @ v, rtol=0, atol=1e-9)
+
+
 @pytest.mark.parametrize("shape", [(3, 5), (5, 3), (4, 4), (2, 3, 4)])
 def test_the_gradient_is_that_of_the_exact_factor(shape):
     a = matrix(*shape).requires_grad_()

@@ -42,6 +42,7 @@ from torch import Tensor
 from holdfast.certify.copies import Copies
 from holdfast.certify.margin import check_bounded, check_constant, exact
 from holdfast.certify.noise import Gaussian
+from holdfast.errors import ModelError
 from holdfast.lipschitz.margins import margin_bound, margin_growth
 from holdfast.lipschitz.rounding import ELEMENTARY, gamma
 from holdfast.losses import margin
@@ -104,6 +105,8 @@ class SmoothedMargin:
             classes = mean_logits(asked, x, self.sigma, self.n0, rng.split("selection"), self.batch).argmax(1)
             mean = estimate_margin(asked, x, classes, self.sigma, self.n, rng.split("estimation"), self.batch).mean
             growth, euclidean, off = self._growth(model, x, classes)
+        if not bool(mean.isfinite().all()):
+            raise ModelError("smoothed_margin: the logits of noisy copies are not finite")
         left = certified_radius(mean + off, euclidean * self.sigma, self.n, self.alpha)
         radius = left * (1 - gamma(ELEMENTARY)) / growth
         samples = torch.full_like(classes, self.n + self.n0)

@@ -31,7 +31,8 @@ from holdfast.lipschitz.graph import Walk
 from holdfast.lipschitz.lower import lipschitz_lower
 from holdfast.lipschitz.norms import ORDER
 from holdfast.lipschitz.radii import Norm
-from holdfast.lipschitz.site import LayerBound, Tally, Value, read
+from holdfast.lipschitz.site import LayerBound, Tally
+from holdfast.lipschitz.values import Value, read
 from holdfast.modes import evaluating
 from holdfast.rng import Streams
 from holdfast.types import Classifier
@@ -119,12 +120,14 @@ def followed(tally: Tally, model: nn.Module, x: Tensor) -> Value:
 
 
 def _agree(result: Any, model: nn.Module, images: Tensor) -> None:
-    """Refuse a network whose graph is not what it computes: one that works in place or remembers earlier calls."""
-    recorded, logits = read(result), model(images)
+    """Refuse a network whose graph is not what it computes: in place, of earlier calls or of the rest of the batch."""
+    recorded, logits = read(result), model(images.clone())
     if not isinstance(recorded, Tensor) or not isinstance(logits, Tensor):
         raise ModelError(f"lipschitz bound: expected a network that returns logits, got a {type(logits).__name__}")
     if not logits.isfinite().all():
         raise ModelError("lipschitz bound: the logits are not finite")
     scale = logits.abs().amax().item()
+    if not torch.allclose(model(images[:1].clone()), logits[:1], rtol=1e-3, atol=1e-3 * scale):
+        raise ModelError("lipschitz bound: the logits of an image depend on the rest of the batch or on earlier calls")
     if recorded.shape != logits.shape or not torch.allclose(recorded, logits, rtol=1e-3, atol=1e-3 * scale):
         raise ModelError("lipschitz bound: the recorded forward pass gives other logits than the network")

@@ -19,7 +19,8 @@ from holdfast.lipschitz.dense import OrthogonalDense
 from holdfast.lipschitz.precision import PRECISIONS
 from holdfast.lipschitz.rules import FUNCTIONS, IN_PLACE, OF_SEVERAL, RULES, layer_rule
 from holdfast.lipschitz.rules.moves import attribute, described
-from holdfast.lipschitz.site import Rule, Site, Tally, Value, depends, place, read, values
+from holdfast.lipschitz.site import Rule, Site, Tally, place
+from holdfast.lipschitz.values import Value, depends, read, values
 from holdfast.modes import evaluating
 
 ORTHOGONAL = (OrthogonalDense, OrthogonalConvolution)

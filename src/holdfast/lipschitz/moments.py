@@ -30,6 +30,7 @@ from holdfast.errors import ModelError
 from holdfast.lipschitz.activations import GroupSort
 from holdfast.lipschitz.convolution import Downsampling, OrthogonalConvolution, wrap
 from holdfast.lipschitz.dense import OrthogonalDense
+from holdfast.queries import network
 from holdfast.types import Classifier
 
 
@@ -52,12 +53,12 @@ def propagate(model: Classifier, x: Tensor, sigma: float) -> Moments:
     Raises:
         ModelError: for a layer whose moments are not known.
     """
-    own = getattr(model, "moments", None)
-    if own is not None:
-        return Moments(*own(x, sigma))
-    if not isinstance(model, nn.Module):
-        raise ModelError(f"moments: expected a network of torch; got {type(model).__name__}")
-    return through([model], Moments(x, torch.full_like(x, sigma**2)))
+    inner: Any = network(model)
+    if hasattr(type(inner), "moments"):  # its own, not one that a wrapper passes on without what it does itself
+        return Moments(*inner.moments(x, sigma))
+    if not isinstance(inner, nn.Module):
+        raise ModelError(f"moments: expected a network of torch; got {type(inner).__name__}")
+    return through([inner], Moments(x, torch.full_like(x, sigma**2)))
 
 
 def through(modules: Iterable[nn.Module], given: Moments) -> Moments:

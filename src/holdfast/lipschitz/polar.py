@@ -60,9 +60,10 @@ def orthogonalise(a: Tensor) -> Tensor:
         error = _excess(a)
     if not bool(a.isfinite().all()):
         raise ModelError("orthogonal layer: expected finite weights; got others")
-    u, _, v = torch.linalg.svd(a, full_matrices=False)  # a singular value of zero has no nearest unit; any will do
+    exact = (a.cpu() if a.device.type == "mps" else a).double()  # whose factors are orthogonal far beyond float32
+    u, _, v = torch.linalg.svd(exact, full_matrices=False)  # a singular value of zero has no nearest unit; any will do
     nearest: Tensor = u @ v
-    return nearest
+    return nearest.to(a)
 
 
 def unrolled(a: Tensor, steps: int = 30) -> Tensor:

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
-from torch.utils import _pytree as pytree
 
 from holdfast.errors import ModelError
 from holdfast.lipschitz.export import export
@@ -19,9 +18,9 @@ PRECISIONS = (torch.float32, torch.float64)
 
 
 class Promoted(TorchFunctionMode):
-    """Within it every float32 tensor that goes into or comes out of a function is one of float64.
+    """Within it float64 stands for float32: tensors that go into a function, what it makes, and what it casts to.
 
-    Constants that a forward pass makes, and its casts to float32, then round nothing.
+    Constants of a forward pass, and its casts to float32, then round nothing.
     """
 
     def __torch_function__(
@@ -32,14 +31,18 @@ class Promoted(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         """The function in float64."""
-        args, kwargs = pytree.tree_map(_promoted, (tuple(args), dict(kwargs or {})))
-        return pytree.tree_map(_promoted, func(*args, **kwargs))
+        call = Tensor.double if func is Tensor.float else func
+        return _promoted(call(*_promoted(tuple(args)), **_promoted(dict(kwargs or {}))))
 
 
 def _promoted(value: Any) -> Any:
-    if isinstance(value, Tensor) and value.dtype == torch.float32 and value.device.type != "mps":
-        return value.double()
-    return value
+    if isinstance(value, Tensor):
+        return value.double() if value.dtype == torch.float32 and value.device.type != "mps" else value
+    if type(value) in (list, tuple):
+        return type(value)(map(_promoted, value))
+    if type(value) is dict:
+        return {name: _promoted(each) for name, each in value.items()}
+    return torch.float64 if value is torch.float32 else value
 
 
 def require_precision(model: object, who: str) -> None:

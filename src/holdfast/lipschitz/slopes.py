@@ -23,6 +23,10 @@ SELU = 1.7580993409
 """Slope just left of 0, scale times alpha; rounded up."""
 
 
+SIXTH = 0.16666667163372040
+"""The sixth that torch multiplies with in the hard activations: that of float32, whatever the precision; rounded up."""
+
+
 def _always(slope: float) -> Callable[..., float]:
     return lambda *_, **__: slope
 
@@ -33,8 +37,8 @@ ACTIVATIONS: dict[str, Callable[..., float]] = {
     "clamp": _always(1),
     "elu": lambda alpha=1.0, inplace=False: max(1.0, abs(alpha)),
     "gelu": lambda approximate="none": {"none": GELU, "tanh": GELU_TANH}[approximate],
-    "hardsigmoid": _always(1 / 6),
-    "hardswish": _always(1.5),
+    "hardsigmoid": _always(SIXTH),
+    "hardswish": _always(9 * SIXTH),
     "hardtanh": _always(1),
     "leaky_relu": lambda negative_slope=0.01, inplace=False: max(1.0, abs(negative_slope)),
     "logsigmoid": _always(1),

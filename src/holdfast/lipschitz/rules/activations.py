@@ -11,8 +11,9 @@ from holdfast.lipschitz.activations import Householder
 from holdfast.lipschitz.norms import concatenated, double
 from holdfast.lipschitz.rounding import ELEMENTARY
 from holdfast.lipschitz.rules.options import spread
-from holdfast.lipschitz.site import Site, Value
+from holdfast.lipschitz.site import Site
 from holdfast.lipschitz.slopes import ACTIVATIONS
+from holdfast.lipschitz.values import Value
 
 
 def activated(name: str, site: Site, value: Value, *args: Any, **kwargs: Any) -> Value:
@@ -27,7 +28,9 @@ def householder(module: Householder, site: Site, value: Value) -> Value:
     return site.times(value, 1.0 if site.norm == "l2" else max(1.0, sums), ELEMENTARY)
 
 
-def log_softmax(site: Site, value: Value, dim: int | None = None, dtype: torch.dtype | None = None) -> Value:
+def log_softmax(
+    site: Site, value: Value, dim: int | None = None, _stacklevel: int = 3, dtype: torch.dtype | None = None
+) -> Value:
     r"""Takes the same number off each of :math:`K` logits: all differences stay as they are.
 
     Its Jacobian :math:`I - \mathbf{1} p^\top` has rows of :math:`2 (1 - p_i) \le 2` and columns of

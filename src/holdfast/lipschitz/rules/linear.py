@@ -16,7 +16,8 @@ from holdfast.lipschitz.norms import ORDER, Dense, Diagonal, Pair, double, repea
 from holdfast.lipschitz.rounding import ELEMENTARY, gamma, outward
 from holdfast.lipschitz.rules.moves import padded
 from holdfast.lipschitz.rules.options import margins, pair, spread
-from holdfast.lipschitz.site import Pairs, Site, Value
+from holdfast.lipschitz.site import Site
+from holdfast.lipschitz.values import Pairs, Value
 
 
 def dense(site: Site, value: Value, weight: Tensor, bias: Tensor | None = None) -> Value:
@@ -175,7 +176,8 @@ def _scaled(site: Site, value: Value, scale: Tensor, offset: float = 0.0) -> Val
 
 def _factor(site: Site, value: Value, factor: Any) -> Tensor:
     """A constant factor as a float64 tensor with as many dimensions as an example."""
-    scale = double(torch.as_tensor(factor, device=value.tensor.device))
+    kind = None if isinstance(factor, Tensor) else torch.float64  # a number of Python is not rounded to float32
+    scale = double(torch.as_tensor(factor, dtype=kind, device=value.tensor.device))
     missing = value.tensor.dim() - scale.dim()
     if site.output.shape != value.tensor.shape or (missing == 0 and len(scale) != 1):
         raise site.refuse("multiplies with a constant that is larger than an example")

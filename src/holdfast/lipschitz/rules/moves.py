@@ -11,7 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from holdfast.lipschitz.norms import CircularPadding, Diagonal, concatenated, repeated
-from holdfast.lipschitz.site import Site, Step, Value
+from holdfast.lipschitz.site import Site
+from holdfast.lipschitz.values import Step, Value
 
 
 def moved(site: Site, value: Value, *args: Any, **kwargs: Any) -> Any:

@@ -17,7 +17,8 @@ from holdfast.lipschitz.norms import Dense, Sums, non_negative_sums, repeated
 from holdfast.lipschitz.rounding import ELEMENTARY, outward
 from holdfast.lipschitz.rules.activations import larger
 from holdfast.lipschitz.rules.options import margins, pair
-from holdfast.lipschitz.site import Site, Value
+from holdfast.lipschitz.site import Site
+from holdfast.lipschitz.values import Value
 
 
 def averaged(site: Site, value: Value, *args: Any, **kwargs: Any) -> Value:
@@ -128,8 +129,8 @@ def interpolated(site: Site, value: Value, *args: Any, **kwargs: Any) -> Value:
     for direction, side in enumerate(sides):
         lines = torch.eye(side, dtype=torch.float64, device=value.tensor.device)
         units = lines.view(side, 1, *(side if d == direction else 1 for d in range(len(sides)))).expand(-1, 1, *sides)
-        spread = site.call(units.contiguous(), *args, **kwargs)[:, 0].movedim(1 + direction, 1).flatten(2)[..., 0]
-        factor *= Dense(spread.mT).norm(site.norm).certain
+        outputs = site.call(units.contiguous(), *args, **kwargs)[:, 0].movedim(1 + direction, 1)
+        factor *= Dense(outputs.reshape(*outputs.shape[:2], -1)[..., 0].mT).norm(site.norm).certain
     return site.times(value, factor, ELEMENTARY * (max(sides) + ELEMENTARY))
 
 
