@@ -99,7 +99,7 @@ def test_a_failure_is_one_line_of_an_ordinary_evaluation_and_a_record_of_its_jso
     done = holdfast("evaluate", *MASKED, "--subset", "50", cwd=place)
     assert (done.code, done.err) == (0, "")
     (line,) = [line for line in done.out.splitlines() if line.startswith("not to be trusted")]
-    assert "masked-digits (given): gradients: " in line
+    assert "masked-digits-50 (given): gradients: " in line
     again = json.loads(holdfast("evaluate", *MASKED, "--subset", "50", "--json", cwd=place).out)
     assert [r["flag"] for r in again["verdicts"] if r["level"] == "fail"] == ["gradients"]
 

@@ -10,24 +10,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from holdfast.cli.asked import Asked
+from holdfast.cli.device import Device
 from holdfast.cli.evaluate import (
-    Asked,
     BatchSize,
     Budget,
     Data,
+    First,
     Grey,
     Model,
     Name,
     Numbers,
     Order,
-    Ready,
     Seed,
     Size,
     Subset,
     Trust,
     Weights,
-    prepared,
 )
+from holdfast.cli.networks import Ready, prepared
 from holdfast.cli.options import OUT, Json, Out, Root
 from holdfast.cli.screen import interrupt_on_kill, resumable, say
 from holdfast.errors import RecipeError
@@ -58,9 +59,9 @@ def command(
     ] = None,
     save_npz: Annotated[Path | None, typer.Option("--save-npz", help="Write images and outcomes as arrays.")] = None,
     model: Model = None, weights: Weights = None, data: Data = None, mean: Numbers = None, std: Numbers = None,
-    size: Size = None, grey: Grey = False, subset: Subset = None, name_: Name = None, seed: Seed = None,
-    batch_size: BatchSize = None, order: Order = None, budget: Budget = None, trust: Trust = False, out: Out = OUT,
-    data_root: Root = None, as_json: Json = False,
+    size: Size = None, grey: Grey = False, subset: Subset = None, first: First = None,
+    name_: Name = None, seed: Seed = None, batch_size: BatchSize = None, order: Order = None, budget: Budget = None,
+    device: Device = None, trust: Trust = False, out: Out = OUT, data_root: Root = None, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Attack a network, and say what the attack found; repeat the command to resume."""
     from holdfast.cli import work
@@ -71,9 +72,9 @@ def command(
 
     interrupt_on_kill()
     asked = Asked(
-        run=run, model=model, weights=weights, data=data, checks=None, mean=mean, std=std, size=size, grey=grey,
-        subset=subset, name=name_, seed=seed, batch_size=batch_size, order=order, budget=budget, trust=trust, out=out,
-        root=data_root, quiet=as_json, verb="attack",
+        run=run, model=model, weights=weights, data=data, mean=mean, std=std, size=size, grey=grey,
+        subset=subset, first=first, name=name_, seed=seed, batch_size=batch_size, order=order, budget=budget,
+        trust=trust, out=out, root=data_root, device=device, verb="attack",
     )  # fmt: skip
     given = {"steps": steps, "restarts": restarts, "loss": loss}
     attack = wanted(name, norm, eps, {key: value for key, value in given.items() if value is not None}, set_ or ())
@@ -95,6 +96,7 @@ def command(
             say(f"{what}: {where}")
         if saving.points is not None and not saved:
             say("nothing to save yet: no block of images is through")
+        say(f"device: {ready.device}")
         say(f"report: {report}")
     refute([ready.run])
 

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.evaluate import Asked, Data, Model, Numbers, Ready, Weights, foreign, own
+from holdfast.cli.asked import Asked
+from holdfast.cli.device import Device, to_device
+from holdfast.cli.evaluate import Data, Model, Numbers, Trust, Weights
+from holdfast.cli.networks import Ready, prepared
 from holdfast.cli.options import OUT, Json, Out, Root
 from holdfast.cli.screen import Bar, interrupt_on_kill
 from holdfast.errors import ModelError, RecipeError
@@ -39,9 +42,9 @@ def command(
         typer.Option("--surrogate", help="Run or weights to transfer attacks from, repeatable; else a student."),
     ] = None,
     name: Annotated[str | None, typer.Option("--name", help="Name of the run to write.")] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Of everything random.")] = 0,
-    trust: Annotated[bool, typer.Option("--trust", help="Call a factory that the weights' recipe names.")] = False,
-    out: Out = OUT, data_root: Root = None, as_json: Json = False,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Random seed.")] = 0,
+    device: Device = None, trust: Trust = False, out: Out = OUT, data_root: Root = None,
+    as_json: Json = False,
 ) -> None:  # fmt: skip
     """Test what makes the number of an attack meaningless; exit code 1 if something does."""
     from holdfast.cli import verdicts
@@ -52,12 +55,11 @@ def command(
 
     interrupt_on_kill()
     asked = Asked(
-        run=run, model=model, weights=weights, data=data, checks=None, mean=mean, std=std, size=None, grey=False,
-        subset=None, name=name, seed=None if model is None else seed, batch_size=None, order=None, budget=None,
-        trust=trust, out=out, root=data_root, quiet=as_json, verb="audit",
+        run=run, model=model, weights=weights, data=data, mean=mean, std=std, name=name,
+        seed=None if model is None else seed, device=device, trust=trust, out=out, root=data_root, verb="audit",
     )  # fmt: skip
     wanted = _attack("audit", norm, eps)
-    ready = own(asked, run) if run is not None else foreign(asked, str(model))
+    ready = prepared(asked)
     attack = _of_the_run(ready) if run is not None and wanted is None else wanted
     others = {str(path): _surrogate(path, ready, trust=trust) for path in surrogate or ()}
     found = _audit(ready, attack, examples, others, seed, quiet=as_json)
@@ -71,6 +73,7 @@ def command(
         typer.echo(json.dumps({**said, "failed": [each.flag for each in bad]}))
     else:
         verdicts.show(spoken(found), f"{subject.run} ({subject.weights})")
+        say(f"device: {ready.device}")
         flags = ", ".join(dict.fromkeys(each.flag for each in bad))
         say(f"not to be trusted: {flags}" if bad else "nothing speaks against the numbers")
         say(f"report: {report}")
@@ -116,7 +119,6 @@ def _of_the_run(ready: Ready) -> PGD | APGD | None:
 
 
 def _surrogate(path: Path, ready: Ready, *, trust: bool) -> Classifier:
-    from holdfast.cli.work import to_device
     from holdfast.evaluation import try_out
     from holdfast.runs import load_model
 
@@ -125,7 +127,7 @@ def _surrogate(path: Path, ready: Ready, *, trust: bool) -> Classifier:
         try_out(loaded.model, ready.splits.test, len(ready.splits.classes))
     except ModelError as error:
         raise ModelError(f"--surrogate {path}: {error}") from error
-    to_device(loaded.model)
+    to_device(loaded.model, ready.device)
     return loaded.model
 
 
@@ -148,7 +150,6 @@ def _audit(
     subject = ready.subjects[0]
     if not ready.run.ledger.parts():
         work.evaluate(ready.run, subject, ready.splits, [Clean()], ready.how, ready.seed, quiet=quiet)
-    work.to_device(subject.model)
     x, y = first_images(subject, ready.splits, examples, seed)
     found: list[Verdict] = []
     with Bar(quiet=quiet).stage(f"audit {subject.run} ({subject.weights})") as show:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from holdfast.cli.asked import Asked
 from holdfast.cli.attack import alone, described, label_of
+from holdfast.cli.device import Device
 from holdfast.cli.evaluate import (
-    Asked,
     BatchSize,
     Budget,
     Data,
+    First,
     Grey,
     Model,
     Name,
@@ -24,8 +26,8 @@ from holdfast.cli.evaluate import (
     Subset,
     Trust,
     Weights,
-    prepared,
 )
+from holdfast.cli.networks import prepared
 from holdfast.cli.options import OUT, Json, Out, Root
 from holdfast.cli.screen import interrupt_on_kill, resumable, say
 from holdfast.errors import RecipeError
@@ -57,9 +59,9 @@ def command(
     ] = None,
     set_: Fields = None,
     model: Model = None, weights: Weights = None, data: Data = None, mean: Numbers = None, std: Numbers = None,
-    size: Size = None, grey: Grey = False, subset: Subset = None, name: Name = None, seed: Seed = None,
-    batch_size: BatchSize = None, budget: Budget = None, trust: Trust = False, out: Out = OUT,
-    data_root: Root = None, as_json: Json = False,
+    size: Size = None, grey: Grey = False, subset: Subset = None, first: First = None,
+    name: Name = None, seed: Seed = None, batch_size: BatchSize = None, budget: Budget = None, device: Device = None,
+    trust: Trust = False, out: Out = OUT, data_root: Root = None, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Certify a network, and say how many images hold how far; repeat the command to resume."""
     from holdfast.cli import work
@@ -69,9 +71,9 @@ def command(
 
     interrupt_on_kill()
     asked = Asked(
-        run=run, model=model, weights=weights, data=data, checks=None, mean=mean, std=std, size=size, grey=grey,
-        subset=subset, name=name, seed=seed, batch_size=batch_size, order=None, budget=budget, trust=trust, out=out,
-        root=data_root, quiet=as_json, verb="certify",
+        run=run, model=model, weights=weights, data=data, mean=mean, std=std, size=size, grey=grey,
+        subset=subset, first=first, name=name, seed=seed, batch_size=batch_size, budget=budget, trust=trust, out=out,
+        root=data_root, device=device, verb="certify",
     )  # fmt: skip
     shown = _radii(radii)
     given = {"sigma": sigma, "n": n, "alpha": alpha, "norm": norm, "sampling": _sampling(method, sampling, shown)}
@@ -87,6 +89,7 @@ def command(
         typer.echo(json.dumps({**outcome.record(), "report": str(report)}))
     else:
         outcome.show()
+        say(f"device: {ready.device}")
         say(f"report: {report}")
     refute([ready.run])
 

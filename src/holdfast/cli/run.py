@@ -6,6 +6,7 @@ import json
 
 import typer
 
+from holdfast.cli.device import Device, device_of
 from holdfast.cli.options import OUT, Fresh, Json, Only, Out, RecipeFile, Root, Set, TensorBoard, names
 from holdfast.cli.screen import interrupt_on_kill, resumable, say
 from holdfast.cli.summary import show_left_out, show_summary, summary
@@ -13,7 +14,7 @@ from holdfast.cli.summary import show_left_out, show_summary, summary
 
 def command(
     recipe: RecipeFile, set_: Set = None, only: Only = None, out: Out = OUT, data_root: Root = None,
-    fresh: Fresh = False, tensorboard: TensorBoard = False, as_json: Json = False,
+    fresh: Fresh = False, device: Device = None, tensorboard: TensorBoard = False, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Train, check and report the runs of a recipe; repeat the command to resume."""
     from holdfast.cli import verdicts, work
@@ -25,13 +26,14 @@ def command(
 
     interrupt_on_kill()
     jobs = work.jobs(load_recipes(recipe, set_ or (), only=names(only)), out, fresh=fresh)
+    place = device_of(device)
     with resumable():
         for job in jobs:
             splits = prepare(job.recipe.data, job.recipe.seed, data_root)
             work.foresee(job, splits)
-            work.train(job, splits, quiet=as_json, tensorboard=tensorboard)
+            work.train(job, splits, quiet=as_json, device=place if device else None, tensorboard=tensorboard)
             if work.is_first():
-                work.evaluate_run(job, splits, job.recipe.checks, quiet=as_json, trust=True)
+                work.evaluate_run(job, splits, job.recipe.checks, place, quiet=as_json, trust=True)
         if not work.is_first():
             return
         runs = [job.run for job in jobs]
@@ -48,5 +50,6 @@ def command(
         show_left_out(runs)
         for line in verdicts.failures(runs):
             say(line)
+        say(f"device: {place}")
         say(f"report: {report}")
     refute(runs)

@@ -6,13 +6,14 @@ import json
 
 import typer
 
+from holdfast.cli.device import Device, device_of, trained_on
 from holdfast.cli.options import OUT, Fresh, Json, Only, Out, RecipeFile, Root, Set, TensorBoard, names
 from holdfast.cli.screen import interrupt_on_kill, resumable, say
 
 
 def command(
     recipe: RecipeFile, set_: Set = None, only: Only = None, out: Out = OUT, data_root: Root = None,
-    fresh: Fresh = False, tensorboard: TensorBoard = False, as_json: Json = False,
+    fresh: Fresh = False, device: Device = None, tensorboard: TensorBoard = False, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Train the runs of a recipe; repeat the command to resume."""
     from holdfast.cli import work
@@ -21,11 +22,13 @@ def command(
 
     interrupt_on_kill()
     jobs = work.jobs(load_recipes(recipe, set_ or (), only=names(only)), out, fresh=fresh)
+    place = device_of(device)
     with resumable():
         for job in jobs:
             splits = prepare(job.recipe.data, job.recipe.seed, data_root)
-            work.train(job, splits, quiet=as_json, tensorboard=tensorboard)
-            say(f"{job.recipe.name}: trained, weights in {job.run.path}", quiet=as_json or not work.is_first())
+            work.train(job, splits, quiet=as_json, device=place if device else None, tensorboard=tensorboard)
+            on = trained_on(job.recipe.train.fabric.accelerator, device)
+            say(f"{job.recipe.name}: trained on {on}, weights in {job.run.path}", quiet=as_json or not work.is_first())
         if not work.is_first():
             return
     if as_json:

@@ -11,12 +11,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holdfast.cli.device import to_device
+from holdfast.cli.identity import refuse_others, same_outputs
 from holdfast.cli.screen import Bar, between_steps, percent, say
 from holdfast.cli.tensorboard import Board
 from holdfast.cli.verdicts import judge
 from holdfast.errors import CheckpointError, LedgerError, ModelError, RecipeError
 
 if TYPE_CHECKING:
+    import torch
+
     from holdfast.checks import Check
     from holdfast.evaluation import Subject
     from holdfast.recipe import Recipe
@@ -82,14 +86,16 @@ def _foresee_source(job: Job, source: str) -> None:
         raise RecipeError(f"{job.recipe.name}: checks: transfer: source {error}") from error
 
 
-def train(job: Job, splits: Splits, *, quiet: bool, tensorboard: bool = False) -> None:
-    """Train one run to its end, or until stopped between two steps."""
+def train(
+    job: Job, splits: Splits, *, quiet: bool, device: torch.device | None = None, tensorboard: bool = False
+) -> None:
+    """Train one run to its end, or until stopped between two steps; on the recipe's device unless one is given."""
     from holdfast.runs import versions
     from holdfast.training import Epoch, Step, fit
 
     recipe, run = job.recipe, job.run
     if not is_first():
-        for _ in fit(recipe, splits, run):
+        for _ in fit(recipe, splits, run, device=device):
             pass
         return
     refuse_others(run, splits)
@@ -102,7 +108,7 @@ def train(job: Job, splits: Splits, *, quiet: bool, tensorboard: bool = False) -
     note, trained, alarms = "", False, {}
     board = Board(run.path / "tensorboard") if tensorboard else None
     with Bar(quiet=quiet).stage(f"train {recipe.name}") as show, between_steps() as stop:
-        records = fit(recipe, splits, run)
+        records = fit(recipe, splits, run, device=device)
         for record in records:
             trained = True
             if isinstance(record, Epoch):
@@ -123,14 +129,14 @@ def train(job: Job, splits: Splits, *, quiet: bool, tensorboard: bool = False) -
         say(f"{recipe.name}: after epoch {epoch}, the first of {len(alarms)}: {alarm}", quiet=quiet)
     if trained or "weights" not in run.info():  # a network with nothing to train leaves no records
         seconds = {**run.info().get("seconds", {}), "train": spent + time.monotonic() - started}
-        run.tell(seconds=seconds, weights=_weights(run), model=_model(run))
+        run.tell(seconds=seconds, weights=_weights(run, splits), model=_model(run))
 
 
 def evaluate(
     run: Run, subject: Subject, splits: Splits, checks: Sequence[Check], how: Any, seed: int, *, quiet: bool,
     points: Path | None = None,
 ) -> None:  # fmt: skip
-    """Run the checks that the ledger lacks, on the GPU where there is one.
+    """Run the checks that the ledger lacks, where the network is.
 
     With `points`, perturbed images go to that directory. What the run's ledger holds has left none, so that the checks
     have a ledger of their own there, whose rows are taken over.
@@ -139,7 +145,6 @@ def evaluate(
     from holdfast.evaluation import evaluations
     from holdfast.results import Ledger
 
-    to_device(subject.model)
     started, fresh = time.monotonic(), False
     not_run: Counter[str] = Counter()
     ledger = run.ledger if points is None else Ledger(points)
@@ -178,9 +183,13 @@ def _tell_not_run(run: Run, weights: str, checks: Sequence[Check], not_run: Mapp
     run.tell(not_run={**said, weights: {**others, **not_run}})
 
 
-def evaluate_run(job: Job, splits: Splits, checks: Sequence[Check], *, quiet: bool, trust: bool) -> None:
+def evaluate_run(
+    job: Job, splits: Splits, checks: Sequence[Check], device: torch.device, *, quiet: bool, trust: bool
+) -> None:
     """Check all weights of a trained run."""
-    found, recipe = subjects(job, trust=trust), job.recipe
+    found, recipe = subjects(job, splits, trust=trust), job.recipe
+    for subject in found:
+        to_device(subject.model, device)
     evaluate_all(job.run, found, splits, checks, recipe.evaluate, recipe.seed, quiet=quiet)
 
 
@@ -197,8 +206,12 @@ def evaluate_all(
         evaluate(run, subject, splits, checks, left, seed, quiet=quiet)
 
 
-def subjects(job: Job, *, trust: bool) -> list[Subject]:
-    """All weights of a trained run, the best first; results of weights that are no more are forgotten."""
+def subjects(job: Job, splits: Splits, *, trust: bool) -> list[Subject]:
+    """All weights of a trained run, the best first; results of weights that are no more are forgotten.
+
+    Raises:
+        RecipeError: if the code of a network has changed, and it no longer computes what it did.
+    """
     from holdfast.evaluation import Subject
     from holdfast.runs import load_model
     from holdfast.verdicts import forget_others
@@ -207,25 +220,13 @@ def subjects(job: Job, *, trust: bool) -> list[Subject]:
     there = {(label, loaded.card.hash[:12]) for label, loaded in found.items()}
     _forget_replaced(job.run, there)
     forget_others(job.run.path, there)
+    for label, loaded in found.items():
+        outputs = same_outputs(job.run, label, loaded.card.hash, loaded.model, splits)
+        now = {"sha256": loaded.card.hash, "epoch": loaded.card.epoch, "outputs": outputs}
+        recorded = job.run.info().get("weights", {})
+        if recorded.get(label) != now:
+            job.run.tell(weights={**recorded, label: now})
     return [Subject(loaded.model, job.recipe.name, label, loaded.card.hash, trust) for label, loaded in found.items()]
-
-
-def refuse_others(run: Run, splits: Splits, *, weights: str | None = None, **facts: Any) -> None:
-    """Refuse a directory with results of other data, weights, seed or blocks: rows of both would count as one."""
-    said = run.info()
-    data, given = said.get("data", {}), said.get("weights", {}).get("given", {})
-    pairs = {
-        "data": (data.get("fingerprint"), splits.fingerprint),
-        "test images": (data.get("test"), len(splits.test)),
-        "weights": (given.get("sha256"), weights),
-        **{name: (said.get(name), value) for name, value in facts.items()},
-    }
-    for what, (there, now) in pairs.items():
-        if None not in (there, now) and there != now:
-            raise RecipeError(
-                f"{run.path}: holds results of other {what} ({str(there)[:12]}, not {str(now)[:12]}); "
-                "choose another name or --out"
-            )
 
 
 def _forget_replaced(run: Run, there: set[tuple[str, str]]) -> None:
@@ -250,16 +251,17 @@ def _scores(scores: dict[str, float] | None) -> str:
     )
 
 
-def _weights(run: Run) -> dict[str, Any]:
+def _weights(run: Run, splits: Splits) -> dict[str, Any]:
     """What `run.json` says about the weights there are."""
-    from holdfast.models import read_metadata
+    from holdfast.runs import load_model, outputs_of
 
-    said = {}
+    facts = {}
     for label in ("best", "last"):
         if run.weights(label).exists():
-            metadata = read_metadata(run.weights(label))
-            said[label] = {"sha256": metadata["hash"], "epoch": int(metadata["epoch"])}
-    return said
+            loaded = load_model(run.weights(label), trust=True)  # trained just now, by a recipe that was trusted
+            outputs = outputs_of(loaded.model, splits.test).facts()
+            facts[label] = {"sha256": loaded.card.hash, "epoch": loaded.card.epoch, "outputs": outputs}
+    return facts
 
 
 def _model(run: Run) -> dict[str, Any]:
@@ -269,11 +271,3 @@ def _model(run: Run) -> dict[str, Any]:
     loaded = load_model(run.path, trust=True)  # trained just now, by a recipe that was trusted with it
     (name,) = plain(loaded.card.recipe, Recipe)["model"]
     return {"name": name, "parameters": sum(p.numel() for p in loaded.model.parameters())}
-
-
-def to_device(model: Any) -> None:
-    """Move a network to the GPU where there is one."""
-    import torch
-
-    if torch.cuda.is_available() and isinstance(model, torch.nn.Module):
-        model.to("cuda")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.data.cifar import Cifar10, Cifar100
-from holdfast.data.dataset import Dataset, Source, Split, channel_statistics, checked, split_validation, subset
+from holdfast.data.dataset import Dataset, Source, Split, channel_statistics, checked, first, split_validation, subset
 from holdfast.data.digits import DIGITS, Digits
 from holdfast.data.emnist import Emnist
 from holdfast.data.fetch import Progress, fetch
@@ -53,6 +53,7 @@ __all__ = [
     "checked",
     "data_root",
     "fetch",
+    "first",
     "resolve",
     "split_validation",
     "subset",

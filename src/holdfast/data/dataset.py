@@ -175,6 +175,17 @@ def subset(split: Split, n: int, seed: int) -> Split:
     return _in_index_order(split.select(order[:n]))
 
 
+def first(split: Split, n: int) -> Split:
+    """The `n` examples of the lowest indices: the first of their source, as published protocols take them.
+
+    Raises:
+        DataError: when `n` is not in 1 .. N.
+    """
+    if not 1 <= n <= len(split):
+        raise DataError(f"first: expected between 1 and {len(split)} examples, came {n}")
+    return split.select(split.index.argsort(stable=True)[:n])
+
+
 def channel_statistics(split: Split) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Mean and standard deviation of each channel over all pixels of images in [0, 1], in float64."""
     pixels = len(split) * split.x.shape[2] * split.x.shape[3]

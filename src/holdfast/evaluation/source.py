@@ -12,8 +12,10 @@ from holdfast.checks import Check
 from holdfast.data import Split
 from holdfast.errors import CheckpointError, ModelError, RecipeError
 from holdfast.evaluation.subject import Subject, place, try_out
+from holdfast.models.external import Python
 from holdfast.results import Ledger
-from holdfast.runs import load_model, path_of
+from holdfast.runs import Loaded, load_model, outputs_of, path_of
+from holdfast.runs.weights import named_networks
 
 
 def with_source(check: Check, subject: Subject, split: Split, seed: int) -> tuple[Check, tuple[str, ...]]:
@@ -31,7 +33,13 @@ def with_source(check: Check, subject: Subject, split: Split, seed: int) -> tupl
     except (CheckpointError, ModelError) as error:
         raise RecipeError(f"checks: transfer: source {path}: {error}") from error
     source: Any = loaded.model.eval().requires_grad_(False).to(place(subject.model))
-    return check.on(source), (loaded.card.hash,)
+    made = (outputs_of(loaded.model, split).digest(),) if _by_factory(loaded) else ()
+    return check.on(source), (loaded.card.hash, *made)
+
+
+def _by_factory(loaded: Loaded) -> bool:
+    """Whether code that holdfast does not know makes the network or a part of it, and may have changed."""
+    return any(isinstance(architecture, Python) for architecture in named_networks(loaded.card))
 
 
 def forget_others(ledger: Ledger, gallery: Path | None, key: str, label: str, weights: str) -> None:

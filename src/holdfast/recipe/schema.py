@@ -55,7 +55,8 @@ class DataRecipe:
         source: a data set by name, or a path with its reader.
         validation: share of the training images held out, stratified by class, for model selection.
         subset: use only this many training images, validation included, balanced over the classes.
-        test_subset: test on this many images, balanced over the classes.
+        test_subset: test on this many images, drawn at random and balanced over the classes.
+        test_first: test on the first so many images instead, as published protocols often do.
         augment: random changes of training images, in this order.
     """
 
@@ -63,12 +64,15 @@ class DataRecipe:
     validation: float = 0.0
     subset: int | None = None
     test_subset: int | None = None
+    test_first: int | None = None
     augment: tuple[Augmentation, ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 <= self.validation < 1:
             raise ValueError(f"validation must lie in [0, 1), got {self.validation}")
-        _at_least(1, subset=self.subset, test_subset=self.test_subset)
+        _at_least(1, subset=self.subset, test_subset=self.test_subset, test_first=self.test_first)
+        if self.test_subset is not None and self.test_first is not None:
+            raise ValueError("expected test_subset or test_first, got both")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,15 +2,19 @@
 
 from holdfast.runs.card import Card, content_hash, path_of, read_card, weights_metadata
 from holdfast.runs.directory import Run, version, versions
+from holdfast.runs.foreign import Foreign
 from holdfast.runs.initial import start_from
 from holdfast.runs.networks import Bases, find_bases, fits, new_model, new_network
+from holdfast.runs.outputs import Outputs, outputs_of
 from holdfast.runs.splits import Splits, prepare
 from holdfast.runs.weights import Loaded, load_model
 
 __all__ = [
     "Bases",
     "Card",
+    "Foreign",
     "Loaded",
+    "Outputs",
     "Run",
     "Splits",
     "content_hash",
@@ -19,6 +23,7 @@ __all__ = [
     "load_model",
     "new_model",
     "new_network",
+    "outputs_of",
     "path_of",
     "prepare",
     "read_card",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import platform
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,9 @@ FREE = (
     "evaluate.order",
 )
 """What may change between two visits to a run: neither its weights nor the blocks of its ledger depend on it."""
+
+RESULTS = ("ledger", "gallery", "points", "verdicts", "analyses", "measures")
+"""Directories of a run with what was measured."""
 
 
 @dataclass(frozen=True)
@@ -86,12 +90,27 @@ class Run:
 
     def tell(self, **facts: Any) -> None:
         """Add facts to `run.json`."""
-        text = json.dumps({**self.info(), **facts}, indent=2, ensure_ascii=False)
+        self._write({**self.info(), **facts})
+
+    def _write(self, facts: dict[str, Any]) -> None:
+        text = json.dumps(facts, indent=2, ensure_ascii=False)
         write_atomically(self.info_file, lambda path: path.write_text(text + "\n", encoding="utf-8"))
 
     def begun(self) -> bool:
         """Whether anything was trained or measured."""
         return self.state.exists() or bool(self.labels()) or bool(self.ledger.parts())
+
+    def forget_results(self) -> None:
+        """Delete what was measured, and keep what was trained and what the images are."""
+        for name in RESULTS:
+            shutil.rmtree(self.path / name, ignore_errors=True)
+        (self.path / "report.html").unlink(missing_ok=True)
+        if not (told := self.info()):
+            return
+        weights = {label: _without(said, "outputs") for label, said in told.pop("weights", {}).items()}
+        seconds = _without(told.pop("seconds", {}), "evaluate")
+        kept = {**_without(told, "not_run"), "weights": weights, "seconds": seconds}
+        self._write({name: value for name, value in kept.items() if value})
 
     def claim(self, recipe: Recipe) -> None:
         """Take the directory for a recipe, or go on in it; another recipe's work is not overwritten.
@@ -122,6 +141,10 @@ def versions() -> dict[str, str]:
     """Of everything that can change a number."""
     packages = ("holdfast", "torch", "numpy", "polars", "lightning-fabric")
     return {"python": platform.python_version(), **{name: importlib.metadata.version(name) for name in packages}}
+
+
+def _without(facts: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in facts.items() if key != name}
 
 
 def _read_recipe(file: Path) -> Recipe:

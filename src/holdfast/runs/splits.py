@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from holdfast.data import Split, split_validation, subset
+from holdfast.data import Split, first, split_validation, subset
 from holdfast.recipe import DataRecipe
 
 
@@ -22,6 +23,11 @@ class Splits:
     validation: Split | None
     test: Split
 
+    @property
+    def examples(self) -> str:
+        """A name for the choice of test images."""
+        return hashlib.sha256(self.test.index.numpy().tobytes()).hexdigest()[:16]
+
     def facts(self) -> dict[str, Any]:
         """What a report says about the data."""
         sizes = {name: len(split) if split else 0 for name, split in self._splits().items()}
@@ -30,6 +36,7 @@ class Splits:
             "classes": list(self.classes),
             "shape": list(self.shape),
             "fingerprint": self.fingerprint,
+            "examples": self.examples,
             **sizes,
         }
 
@@ -45,5 +52,13 @@ def prepare(recipe: DataRecipe, seed: int, root: Path | None = None) -> Splits:
         train = subset(train, recipe.subset, seed)
     if train is not None and recipe.validation:
         train, validation = split_validation(train, recipe.validation, seed)
-    test = data.test if recipe.test_subset is None else subset(data.test, recipe.test_subset, seed)
-    return Splits(data.name, data.classes, data.shape, data.fingerprint(), train, validation, test)
+    return Splits(
+        data.name, data.classes, data.shape, data.fingerprint(), train, validation, _tested(data.test, recipe, seed)
+    )
+
+
+def _tested(test: Split, recipe: DataRecipe, seed: int) -> Split:
+    """The images to measure on: all, the first so many in the order of their source, or a balanced draw."""
+    if recipe.test_first is not None:
+        return first(test, recipe.test_first)
+    return test if recipe.test_subset is None else subset(test, recipe.test_subset, seed)

@@ -36,7 +36,7 @@ def load_model(path: Path | str, *, trust: bool = False, remedy: str = "--trust 
         CheckpointError: if the file was not written by holdfast, is damaged or changed, or is not trusted.
     """
     card = read_card(path)
-    for architecture in _named(card):
+    for architecture in named_networks(card):
         if isinstance(architecture, Python) and not trust:
             raise CheckpointError(f"{card.file}: {distrust(architecture)}, say so with {remedy}")
     shape, classes = card.shape, len(card.classes)
@@ -49,7 +49,7 @@ def load_model(path: Path | str, *, trust: bool = False, remedy: str = "--trust 
     return Loaded(model, card)
 
 
-def _named(card: Card) -> list[Architecture]:
+def named_networks(card: Card) -> list[Architecture]:
     """The networks that a file names: its own, and those inside a composite."""
     inside = [said["model"] for said in card.bases.values() if "model" in said]
     return [card.recipe.model, *(parse(Architecture, said, where=lambda _: str(card.file)) for said in inside)]

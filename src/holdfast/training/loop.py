@@ -36,7 +36,9 @@ SAVE_SECONDS = 60.0
 """State is saved at the end of each epoch, when stopped, and at least this often."""
 
 
-def fit(recipe: Recipe, splits: Splits, run: Run) -> Iterator[Preparation | Step | Epoch]:
+def fit(
+    recipe: Recipe, splits: Splits, run: Run, *, device: torch.device | None = None
+) -> Iterator[Preparation | Step | Epoch]:
     """Train, or go on training, in a run's directory.
 
     Closing the generator between two records saves the state there; a kill goes back to the state saved last. Either
@@ -46,6 +48,7 @@ def fit(recipe: Recipe, splits: Splits, run: Run) -> Iterator[Preparation | Step
         recipe: what to do.
         splits: its images, from `holdfast.runs.prepare`.
         run: where; claimed by the caller.
+        device: instead of the recipe's accelerator.
 
     Yields:
         A `Step` after every step and an `Epoch` after every epoch; of objectives that make something before an epoch,
@@ -54,7 +57,7 @@ def fit(recipe: Recipe, splits: Splits, run: Run) -> Iterator[Preparation | Step
     Raises:
         TrainingError: when the loss is not finite, with step and batch; the last good state is kept.
     """
-    loop = _Loop(recipe, splits, run)
+    loop = _Loop(recipe, splits, run, device)
     if not any(weight.requires_grad for weight in loop.raw.parameters()):
         loop.keep()
         return
@@ -79,7 +82,7 @@ def fit(recipe: Recipe, splits: Splits, run: Run) -> Iterator[Preparation | Step
 class _Loop:
     """The moving parts of `fit`."""
 
-    def __init__(self, recipe: Recipe, splits: Splits, run: Run) -> None:
+    def __init__(self, recipe: Recipe, splits: Splits, run: Run, device: torch.device | None = None) -> None:
         from lightning_fabric import Fabric
 
         self.bases = find_bases(recipe, splits, run)
@@ -89,7 +92,7 @@ class _Loop:
         self.recipe, self.splits, self.run, self.data = recipe, splits, run, splits.train
         train = recipe.train
         try:
-            self.fabric = Fabric(**asdict(train.fabric))
+            self.fabric = Fabric(**{**asdict(train.fabric), **_placed(device)})
         except (ValueError, RuntimeError) as error:  # its own errors are of these kinds
             raise RecipeError(f"train.fabric: {str(error).splitlines()[0]}") from None
         self.fabric.launch()
@@ -324,6 +327,13 @@ class _Loop:
     def _weights(self) -> dict[str, Tensor]:
         model = self.raw if self.mean is None else self.mean.model
         return {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
+
+
+def _placed(device: torch.device | None) -> dict[str, Any]:
+    """What Fabric is told of one device; nothing, for the recipe's own."""
+    if device is None:
+        return {}
+    return {"accelerator": device.type, "devices": 1 if device.index is None else [device.index]}
 
 
 def _as_it_is(tensor: Tensor) -> Tensor:

@@ -11,24 +11,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from holdfast.cli.asked import Asked
+from holdfast.cli.device import Device
 from holdfast.cli.evaluate import (
-    Asked,
     BatchSize,
     Data,
+    First,
     Grey,
     Model,
     Name,
     Numbers,
-    Ready,
     Seed,
     Size,
     Subset,
     Trust,
     Weights,
-    prepared,
 )
+from holdfast.cli.networks import Ready, prepared
 from holdfast.cli.options import OUT, Json, Out, Root
-from holdfast.cli.screen import Bar, interrupt_on_kill, resumable
+from holdfast.cli.screen import Bar, interrupt_on_kill, resumable, say
 from holdfast.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -65,16 +66,17 @@ def _about_a_network(
     ] = None,
     ask: Any = None, show: Any = None,
     model: Model = None, weights: Weights = None, data: Data = None, mean: Numbers = None, std: Numbers = None,
-    size: Size = None, grey: Grey = False, subset: Subset = None, name: Name = None, seed: Seed = None,
-    batch_size: BatchSize = None, trust: Trust = False, out: Out = OUT, data_root: Root = None, as_json: Json = False,
+    size: Size = None, grey: Grey = False, subset: Subset = None, first: First = None,
+    name: Name = None, seed: Seed = None, batch_size: BatchSize = None, device: Device = None, trust: Trust = False,
+    out: Out = OUT, data_root: Root = None, as_json: Json = False,
 ) -> None:  # fmt: skip
     from holdfast.report import write_report
 
     interrupt_on_kill()
     asked = Asked(
-        run=run, model=model, weights=weights, data=data, checks=None, mean=mean, std=std, size=size, grey=grey,
-        subset=subset, name=name, seed=seed, batch_size=batch_size, order=None, budget=None, trust=trust, out=out,
-        root=data_root, quiet=as_json, verb="analyse",
+        run=run, model=model, weights=weights, data=data, mean=mean, std=std, size=size, grey=grey,
+        subset=subset, first=first, name=name, seed=seed, batch_size=batch_size, trust=trust, out=out,
+        root=data_root, device=device, verb="analyse",
     )  # fmt: skip
     with resumable():
         ready = prepared(asked)
@@ -87,6 +89,7 @@ def _about_a_network(
         typer.echo(json.dumps({**asdict(answer), "run": str(path), "report": report and str(report)}))
         return
     show(answer)
+    say(f"device: {ready.device}")
     if report:
         typer.echo(f"report: {report}")
 
@@ -139,11 +142,9 @@ def about(ready: Ready, kind: str, settings: Mapping[str, Any], nothing: Mapping
     from torch import nn
 
     from holdfast.analysis.store import Answer, find_answer
-    from holdfast.cli.work import to_device
     from holdfast.evaluation.subject import place
 
     subject, splits = ready.subjects[0], ready.splits
-    to_device(subject.model)
     facts = {"seed": ready.seed, "examples": len(splits.test), "fingerprint": splits.fingerprint}
     question = Answer(kind, subject.weights, subject.hash[:12], {**settings, **facts}, nothing)
     found = find_answer(ready.run.path, question) or question

@@ -7,7 +7,7 @@ import typer
 
 from holdfast.cli.analyse.asking import About, about, asking, block, measured
 from holdfast.cli.audit import Eps, Norm, chosen_attack
-from holdfast.cli.evaluate import Ready
+from holdfast.cli.networks import Ready
 from holdfast.cli.screen import interval, percent, table
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from holdfast.cli.analyse.asking import asking, examples, numbers
-from holdfast.cli.evaluate import Ready
+from holdfast.cli.networks import Ready
 from holdfast.cli.screen import Bar, percent, table
 
 if TYPE_CHECKING:

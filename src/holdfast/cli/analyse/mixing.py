@@ -10,7 +10,7 @@ import typer
 from holdfast.cli.analyse.asking import about, asking, block, measured, numbers
 from holdfast.cli.analyse.pairs import PairOfNetworks, norm_of, pair_of
 from holdfast.cli.audit import Eps, Norm, chosen_attack
-from holdfast.cli.evaluate import Ready
+from holdfast.cli.networks import Ready
 from holdfast.cli.screen import interval, percent, table
 from holdfast.errors import RecipeError
 

@@ -17,7 +17,7 @@ from holdfast.cli.analyse.mixing import (
 )
 from holdfast.cli.analyse.pairs import norm_of
 from holdfast.cli.audit import Eps, Norm, chosen_attack
-from holdfast.cli.evaluate import Ready
+from holdfast.cli.networks import Ready
 from holdfast.cli.screen import table
 from holdfast.errors import RecipeError
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from holdfast.cli.evaluate import Ready
+from holdfast.cli.networks import Ready
 from holdfast.errors import RecipeError, unknown
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def pair_of(ready: Ready, robust: Path | None, mixing: str | None, attack: Attac
         RecipeError: if one is missing or too many are there.
         ModelError: if they do not fit together.
     """
-    from holdfast.cli.work import to_device
+    from holdfast.cli.device import to_device
     from holdfast.ensembles import NearestNeighbours
     from holdfast.ensembles.composite import Pair, frozen
     from holdfast.evaluation import try_out
@@ -59,7 +59,6 @@ def pair_of(ready: Ready, robust: Path | None, mixing: str | None, attack: Attac
         one = subject.model
         if isinstance(one.robust, NearestNeighbours):
             raise RecipeError(f"analyse mixing: {subject.run} looks up neighbours; ask `holdfast analyse neighbours`")
-        to_device(one)
         facts = {"robust": "", "robust_hash": "", **mixing_facts(one.mixing)}
         return PairOfNetworks(one.standard, one.robust, one.mixing, one, facts)
     if robust is None:
@@ -69,7 +68,7 @@ def pair_of(ready: Ready, robust: Path | None, mixing: str | None, attack: Attac
         raise RecipeError(f"analyse mixing: {robust} is a composite itself; expected one network")
     fits(loaded.card, ready.splits)
     try_out(loaded.model, ready.splits.test, len(ready.splits.classes))
-    to_device(loaded.model)
+    to_device(loaded.model, ready.device)
     made = mixing_of(mixing or "classes", attack)
     facts = {"robust": loaded.card.recipe.name, "robust_hash": loaded.card.hash[:12], **mixing_facts(made)}
     # Frozen, attacks through gradients of many classes hold one block of them.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.cli.analyse.asking import About, about, asking, block, measured, numbers
-from holdfast.cli.evaluate import Ready
+from holdfast.cli.networks import Ready
 from holdfast.cli.screen import percent, table
 from holdfast.errors import RecipeError
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.cli.analyse.asking import about, asking
-from holdfast.cli.evaluate import Ready
+from holdfast.cli.networks import Ready
 from holdfast.cli.screen import Bar, percent, table
 from holdfast.errors import DataError, RecipeError, unknown
 
@@ -136,7 +136,7 @@ def _radius(asked: float | None, attacks: "list[Attack]", shape: tuple[int, ...]
 
 def _other(word: str, ready: Ready) -> "tuple[Classifier, str]":
     """The network after the @, with the hash of its weights."""
-    from holdfast.cli.work import to_device
+    from holdfast.cli.device import to_device
     from holdfast.runs import load_model
 
     path = Path(word.partition("@")[2])
@@ -145,7 +145,7 @@ def _other(word: str, ready: Ready) -> "tuple[Classifier, str]":
     theirs = (loaded.card.shape, len(loaded.card.classes))
     if mine != theirs:
         raise DataError(f"--along {word}: expected a network of shape and classes {mine}, got {theirs}")
-    to_device(loaded.model)
+    to_device(loaded.model, ready.device)
     return loaded.model, loaded.card.hash[:12]
 
 

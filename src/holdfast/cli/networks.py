@@ -1,0 +1,211 @@
+"""Networks that the user names: a run, a weights file, or one that holdfast did not train, each with its images."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.cli.asked import Asked
+from holdfast.cli.device import device_of, to_device
+from holdfast.errors import CheckpointError, DataError, ModelError, RecipeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import torch
+
+    from holdfast.checks import Check
+    from holdfast.evaluation import Subject
+    from holdfast.recipe import DataRecipe, EvaluateRecipe
+    from holdfast.runs import Foreign, Run, Splits
+
+
+@dataclass(frozen=True)
+class Ready:
+    """Networks with their images, and the run that keeps their results.
+
+    Args:
+        run: the run.
+        subjects: the networks, the one that matters first.
+        splits: the images.
+        checks: what to try on them.
+        how: and how.
+        seed: of everything random.
+        device: where the networks are.
+    """
+
+    run: Run
+    subjects: Sequence[Subject]
+    splits: Splits
+    checks: Sequence[Check]
+    how: EvaluateRecipe
+    seed: int
+    device: torch.device
+
+
+def prepared(asked: Asked) -> Ready:
+    """What was asked for, on its device, ready to be checked."""
+    device = device_of(asked.device)
+    if asked.run is None:
+        ready = foreign(asked, asked.network(), device)
+    elif asked.run.is_dir() and not _trained(asked.run):
+        ready = _remembered(asked, asked.run, device)
+    else:
+        ready = own(asked, asked.run, device)
+    for subject in ready.subjects:
+        to_device(subject.model, device)
+    return ready
+
+
+def _trained(path: Path) -> bool:
+    from holdfast.runs import Run
+
+    return bool(Run(path).labels())
+
+
+def _remembered(asked: Asked, path: Path, device: torch.device) -> Ready:
+    """The network of a run that trained none: its `run.json` says how to build it again."""
+    from holdfast.recipe import DataRecipe, parse
+    from holdfast.runs import Foreign, Run
+
+    run = Run(path)
+    network = run.info().get("network")
+    if not isinstance(network, dict):
+        raise CheckpointError(
+            f"{path}: expected a run with best.safetensors or last.safetensors, or one that `holdfast evaluate` wrote; "
+            "found neither"
+        )
+    if "file" in network:
+        where = f"{run.info_file}: network.data"
+        data: DataRecipe = parse(DataRecipe, network.get("data"), where=lambda at: ".".join((where, *at)))
+        return own(asked, Path(network["file"]), device, run, data)
+    known = Foreign.read(network, run.info_file, trust=asked.trust)
+    other = asked.images(known.data.source)
+    if other is None:
+        return foreign(asked, known, device, run)
+    return foreign(asked, replace(known, data=other), device, Run(asked.out / f"{path.name}{asked.part}"))
+
+
+def own(
+    asked: Asked, path: Path, device: torch.device, run: Run | None = None, data: DataRecipe | None = None
+) -> Ready:
+    """Weights that holdfast wrote; a trained run keeps the results, a single file gets a run of its own.
+
+    Args:
+        asked: what the user said.
+        path: directory of a trained run, or weights file.
+        device: where the network goes.
+        run: the run of its own that a single file has had before.
+        data: the images of that run.
+    """
+    from holdfast.cli import work
+    from holdfast.cli.identity import refuse_others, same_outputs
+    from holdfast.evaluation import Subject
+    from holdfast.recipe import DataRecipe, plain, read_checks
+    from holdfast.runs import Run, load_model, prepare
+
+    loaded = load_model(path, trust=asked.trust)
+    card, recipe = loaded.card, loaded.card.recipe
+    recipe = replace(recipe, evaluate=asked.how(recipe.evaluate))
+    other = asked.images((data or recipe.data).source)
+    splits = prepare(other or data or recipe.data, recipe.seed, asked.root)
+    if splits.classes == tuple(map(str, range(len(card.classes)))):  # nameless labels of as many classes
+        splits = replace(splits, classes=card.classes)
+    if (splits.classes, splits.shape) != (card.classes, card.shape):
+        hint = "; --grey reads a folder in one channel" if splits.shape == (3, *card.shape[1:]) else ""
+        raise DataError(f"{splits.name}: expected {_kind(card)}, as {path} was trained on; got {_kind(splits)}{hint}")
+    chosen = recipe.checks if asked.checks is None else tuple(read_checks(asked.checks, "--checks"))
+    if path.is_dir() and other is None:
+        job = work.Job(recipe, Run(path))
+        if asked.fresh:
+            job.run.forget_results()
+        refuse_others(job.run, splits)
+        if "name" not in job.run.info():  # trained without the command line
+            job.run.tell(name=recipe.name, seed=recipe.seed, data=splits.facts())
+        found = work.subjects(job, splits, trust=asked.trust)
+        return Ready(job.run, found, splits, chosen, recipe.evaluate, recipe.seed, device)
+    if run is None or other is not None:
+        run = Run(asked.out / "evaluations" / f"{path.stem}-{card.hash[:8]}-{splits.name}{asked.part}")
+    if asked.fresh:
+        run.forget_results()
+    block = recipe.evaluate.block
+    refuse_others(run, splits, weights=card.hash, block=block)
+    outputs = same_outputs(run, "given", card.hash, loaded.model, splits)
+    weights = {"given": {"sha256": card.hash, "file": str(path), "outputs": outputs}}
+    network = {"file": str(path), "data": plain(other or data or recipe.data, DataRecipe)}
+    run.tell(name=run.path.name, data=splits.facts(), weights=weights, block=block, network=network)
+    subject = Subject(loaded.model, run.path.name, "given", card.hash, asked.trust)
+    return Ready(run, [subject], splits, chosen, recipe.evaluate, recipe.seed, device)
+
+
+def _kind(data: Any) -> str:
+    """Classes and shape in few words."""
+    names = ", ".join(data.classes[:3]) + (", ..." if len(data.classes) > 3 else "")
+    return f"images of shape {tuple(data.shape)} in {len(data.classes)} classes ({names})"
+
+
+def foreign(asked: Asked, network: Foreign, device: torch.device, run: Run | None = None) -> Ready:
+    """A network that holdfast did not train.
+
+    Args:
+        asked: what the user said.
+        network: the network and its images.
+        device: where it goes.
+        run: the run that remembers it; None for the one of its name, which may be new.
+    """
+    from holdfast.cli.identity import refuse_others, same_outputs
+    from holdfast.evaluation import Subject, try_out
+    from holdfast.recipe import EvaluateRecipe, read_checks
+    from holdfast.runs import Run, content_hash, prepare, versions
+
+    chosen, seed = read_checks(asked.checks or "quick", "--checks"), network.seed
+    splits = prepare(network.data, seed, asked.root)
+    _one_per_channel(network, splits.shape[0])
+    facts = network.facts()
+    name = _name(facts["model"])
+    if network.weights is None and ":" not in name:
+        raise RecipeError(
+            f"{asked.verb}: expected --weights beside --model {name}; without them it is a random network"
+        )
+    model = network.build(splits.shape, len(splits.classes))
+    try:
+        try_out(model, splits.test, len(splits.classes))
+    except ModelError as error:
+        raise ModelError(f"{name} on {splits.name}: {error}") from error
+    if run is None:
+        stem = Path(network.weights).stem if network.weights else name.split(":")[-1]
+        run = Run(asked.out / (asked.name or f"{stem}-{splits.name}{asked.part}"))
+    if _trained(run.path):
+        raise RecipeError(f"{run.path}: holds a network that was trained there; choose another --name or --out")
+    label = run.info().get("name") or asked.name or run.path.name
+    if asked.fresh:
+        run.forget_results()
+    digest, how = content_hash(model.state_dict()), asked.how(EvaluateRecipe())
+    how = replace(how, block=max(how.block, how.batch_size))
+    refuse_others(run, splits, weights=digest, block=how.block, seed=seed, model=name, options=facts["model"])
+    outputs = same_outputs(run, "given", digest, model, splits)
+    run.tell(
+        name=label, seed=seed, block=how.block, versions=versions(), data=splits.facts(), network=facts,
+        model={"name": name, "parameters": sum(p.numel() for p in model.parameters())},
+        weights={"given": {"sha256": digest, "file": network.weights, "outputs": outputs}},
+    )  # fmt: skip
+    return Ready(run, [Subject(model, label, "given", digest, asked.trust)], splits, chosen, how, seed, device)
+
+
+def _name(model: Any) -> str:
+    """A network of a recipe in one word, such as `python:nets:make` or `lenet`."""
+    ((kind, fields),) = model.items() if isinstance(model, dict) else ((model, {}),)
+    inner = fields.get("factory") or fields.get("name") if isinstance(fields, dict) else None
+    return f"{kind}:{inner}" if inner else str(kind)
+
+
+def _one_per_channel(network: Foreign, channels: int) -> None:
+    for option, values in (("--mean", network.mean), ("--std", network.std)):
+        if values is None:
+            continue
+        positive = option == "--std"
+        if len(values) != channels or not all(map(math.isfinite, values)) or (positive and min(values) <= 0):
+            text, sign = ",".join(f"{value:g}" for value in values), "positive " if positive else ""
+            raise RecipeError(f"{option}: expected {channels} {sign}numbers, one per channel; got {text!r}")
