@@ -18,6 +18,16 @@ def test_the_lazy_names_are_the_public_names():
     assert sorted(name for names in holdfast._HOMES.values() for name in names) == sorted(holdfast.__all__)
 
 
+def test_dir_shows_the_public_names_and_only_them():
+    code = "import holdfast; print(sorted(holdfast.__all__ + ['__version__']) == dir(holdfast))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
+
+
+def test_the_version_is_that_of_the_distribution():
+    assert holdfast.__version__ == importlib.metadata.version("holdfast")
+
+
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'PDG'"):
         holdfast.PDG  # noqa: B018

@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    __version__: str
     from holdfast.attacks import FGSM, PGD
     from holdfast.certify import GaussianSmoothing, Margin, SmoothedMargin
     from holdfast.corruptions import Clean, GaussianNoise, UniformNoise
@@ -61,10 +62,19 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name when it is first asked for, so that the command line starts without torch."""
+    """Import a name when it is first used, so that the command line starts without torch."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("holdfast")
     for home, names in _HOMES.items():
         if name in names:
-            found = getattr(import_module(f"holdfast.{home}"), name)
-            globals()[name] = found
-            return found
+            value = getattr(import_module(f"holdfast.{home}"), name)
+            globals()[name] = value
+            return value
     raise AttributeError(f"module 'holdfast' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    """The public names, also before they are imported."""
+    return sorted([*__all__, "__version__"])

@@ -1,4 +1,4 @@
-"""Results of one network are never reported as those of another; a run by `evaluate` is found again by its directory."""
+"""Results of one network are never reported as those of another, and a directory is enough to build it again."""
 
 import importlib
 import json

@@ -11,7 +11,7 @@ import torch
 from holdfast.ensembles import NearestNeighbours
 from holdfast.errors import CheckpointError, RecipeError
 from holdfast.models import read_metadata, read_state, write_weights
-from holdfast.runs import Run, find_bases, load_model, new_model
+from holdfast.runs import Run, content_hash, find_bases, load_model, new_model
 from tests.training.tiny import outcome, recipe, splits, train
 
 
@@ -149,6 +149,32 @@ def test_what_does_not_fit_is_one_line(tmp_path, place):
     train(recipe("train.fabric.precision=64-true", "train.epochs=1"), place / "double" / "seed-0")
     with pytest.raises(RecipeError, match="two networks of the same precision"):
         train(fixed(place, standard="double"), tmp_path / "run")
+
+
+def test_the_precision_of_a_base_is_that_of_its_weights(tmp_path, place):
+    """Of mixed weights no precision is taken: what is built has the default one."""
+    train(recipe("train.fabric.precision=64-true", "train.epochs=1"), place / "double" / "seed-0")
+    dtypes = {role: one["dtype"] for role, one in find_bases(fixed(place, standard="double"), splits(recipe())).items()}
+    assert dtypes == {"standard": "float64", "robust": "float32"}
+    file = place / "double" / "seed-0" / "best.safetensors"
+    state, said = read_state(file), read_metadata(file)
+    mixed = {**state, "head.bias": state["head.bias"].float()}
+    write_weights(file, mixed, {**said, "hash": content_hash(mixed)})
+    assert find_bases(fixed(place, standard="double"), splits(recipe()))["standard"]["dtype"] == "float32"
+
+
+def test_a_composite_of_double_networks_or_of_one_and_images_is_double(tmp_path, place):
+    for name in ("standard", "robust"):
+        train(recipe("train.fabric.precision=64-true", "train.epochs=1"), place / f"double-{name}" / "seed-0")
+    both = fixed(place, standard="double-standard", robust="double-robust")
+    paths = f"standard: '{place}/double-standard/seed-0', neighbours: {{k: 2, weights: soft, subset: 20}}"
+    images = recipe(f"model={{composite: {{{paths}, mixing: local_bias, strength: 1.0}}}}")
+    for number, of in enumerate((both, images)):
+        train(of, tmp_path / str(number))
+        for model in (new_model(of, splits(of)), load_model(tmp_path / str(number)).model):
+            floats = [tensor for tensor in model.state_dict().values() if tensor.is_floating_point()]
+            assert {tensor.dtype for tensor in floats} == {torch.float64}
+            assert model(x().double()).dtype == torch.float64
 
 
 def test_a_network_without_feature_maps_has_no_policy(tmp_path, place):

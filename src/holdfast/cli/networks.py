@@ -101,10 +101,9 @@ def own(
         data: the images of that run.
     """
     from holdfast.cli import work
-    from holdfast.cli.identity import refuse_others, same_outputs
     from holdfast.evaluation import Subject
     from holdfast.recipe import DataRecipe, plain, read_checks
-    from holdfast.runs import Run, load_model, prepare
+    from holdfast.runs import Run, load_model, prepare, refuse_others, same_outputs
 
     loaded = load_model(path, trust=asked.trust)
     card, recipe = loaded.card, loaded.card.recipe
@@ -155,10 +154,9 @@ def foreign(asked: Asked, network: Foreign, device: torch.device, run: Run | Non
         device: where it goes.
         run: the run that remembers it; None for the one of its name, which may be new.
     """
-    from holdfast.cli.identity import refuse_others, same_outputs
     from holdfast.evaluation import Subject, try_out
     from holdfast.recipe import EvaluateRecipe, read_checks
-    from holdfast.runs import Run, content_hash, prepare, versions
+    from holdfast.runs import Run, content_hash, prepare, refuse_others, same_outputs, versions
 
     chosen, seed = read_checks(asked.checks or "quick", "--checks"), network.seed
     splits = prepare(network.data, seed, asked.root)

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.device import to_device
-from holdfast.cli.identity import refuse_others, same_outputs
 from holdfast.cli.screen import Bar, between_steps, percent, say
 from holdfast.cli.tensorboard import Board
 from holdfast.cli.verdicts import judge
@@ -90,7 +89,7 @@ def train(
     job: Job, splits: Splits, *, quiet: bool, device: torch.device | None = None, tensorboard: bool = False
 ) -> None:
     """Train one run to its end, or until stopped between two steps; on the recipe's device unless one is given."""
-    from holdfast.runs import versions
+    from holdfast.runs import refuse_others, versions
     from holdfast.training import Epoch, Step, fit
 
     recipe, run = job.recipe, job.run
@@ -213,7 +212,7 @@ def subjects(job: Job, splits: Splits, *, trust: bool) -> list[Subject]:
         RecipeError: if the code of a network has changed, and it no longer computes what it did.
     """
     from holdfast.evaluation import Subject
-    from holdfast.runs import load_model
+    from holdfast.runs import load_model, same_outputs
     from holdfast.verdicts import forget_others
 
     found = {label: load_model(job.run.weights(label), trust=trust) for label in job.run.labels()}

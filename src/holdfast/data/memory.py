@@ -1,8 +1,8 @@
-"""Data that is already in memory: tensors, or any map-style data set of PyTorch."""
+"""Data that is already in memory: tensors, any map-style data set of PyTorch, or batches of a loader."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
+from torch.utils.data import IterableDataset
 
 from holdfast.data.checks import label_names
 from holdfast.data.dataset import Dataset, Split, checked
@@ -31,20 +32,21 @@ class Examples(Protocol):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Memory:
-    """Tensors, or map-style data sets, as a data set.
+    """Tensors, map-style data sets, or loaders, as a data set.
 
     Images are (N, C, H, W) or grey (N, H, W), uint8 or float in [0, 1]: a transform of the data set must not normalise,
-    since holdfast's models do that themselves. Map-style data sets are read once, in order.
+    since holdfast's models do that themselves. Map-style data sets are read once, in order; of loaders, the batches of
+    one pass, as they come.
 
     Args:
-        test: pair of images and labels, or a map-style data set.
+        test: pair of images and labels, a map-style data set, or a loader: anything that yields batches of both.
         train: the same to train on, or None.
         classes: name of each class; None takes the labels for names.
         name: name of the data set.
     """
 
-    test: tuple[Tensor, Tensor] | Examples
-    train: tuple[Tensor, Tensor] | Examples | None = None
+    test: tuple[Tensor, Tensor] | Examples | Iterable[Any]
+    train: tuple[Tensor, Tensor] | Examples | Iterable[Any] | None = None
     classes: Sequence[str] | None = None
     name: str = "memory"
 
@@ -66,11 +68,33 @@ class Memory:
         return label_names([y.detach().cpu().numpy() for y in labels], self.name)
 
 
-def _tensors(examples: tuple[Tensor, Tensor] | Examples, where: str) -> tuple[Tensor, Tensor]:
+def _tensors(examples: tuple[Tensor, Tensor] | Examples | Iterable[Any], where: str) -> tuple[Tensor, Tensor]:
     if isinstance(examples, tuple):
         if len(examples) != 2 or not all(isinstance(part, Tensor) for part in examples):
             raise DataError(f"{where}: expected a pair of tensors, images and labels, or a map-style data set")
         return examples
+    if isinstance(examples, IterableDataset):  # one example after the other
+        return _items(list(examples), where)
+    if not hasattr(examples, "__getitem__"):
+        return _batches(examples, where)
+    return _items(examples, where)  # type: ignore[arg-type]
+
+
+def _batches(loader: Iterable[Any], where: str) -> tuple[Tensor, Tensor]:
+    """All batches of a loader, one after the other."""
+    parts: list[tuple[Tensor, Tensor]] = []
+    for number, batch in enumerate(loader):
+        pair = tuple(batch) if isinstance(batch, list | tuple) else ()
+        if len(pair) != 2 or not all(isinstance(part, Tensor) for part in pair) or len(pair[0]) != len(pair[1]):
+            came = f"{type(batch).__name__} of {len(pair)}" if pair else type(batch).__name__
+            raise DataError(f"{where}: batch {number}: expected a tensor of images and one of labels, came {came}")
+        parts.append(pair)
+    if not parts:
+        raise DataError(f"{where}: expected at least one batch, came none")
+    return torch.cat([x for x, _ in parts]), torch.cat([y for _, y in parts])
+
+
+def _items(examples: Examples, where: str) -> tuple[Tensor, Tensor]:
     pixels: list[Tensor] = []
     labels: list[int] = []
     for index in range(len(examples)):

@@ -21,7 +21,7 @@ Path_ = tuple[str, ...]
 EXTRA = ("variants", "seeds")
 
 
-def load_recipes(path: Path, overrides: Sequence[str] = (), *, only: Sequence[str] = ()) -> list[Recipe]:
+def load_recipes(path: Path | str, overrides: Sequence[str] = (), *, only: Sequence[str] = ()) -> list[Recipe]:
     """All runs of a recipe file.
 
     Args:
@@ -29,6 +29,7 @@ def load_recipes(path: Path, overrides: Sequence[str] = (), *, only: Sequence[st
         overrides: such as `train.epochs=5`, applied before anything is read.
         only: variants that are wanted; none for all.
     """
+    path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

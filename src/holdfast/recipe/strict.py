@@ -129,7 +129,9 @@ def _choose(kind: Any, value: Any) -> Any:
         return _entry(kind, name).validate_python({} if fields is None else fields)
     except PydanticError as error:
         path, sentence = _first_problem(error)
-        raise _problem(sentence, name, *path) from None
+        missing = path == ("threat",) and error.errors(include_url=False)[0]["type"] == "missing"
+        example = f", such as {{{name}: {{threat: {{linf: 8/255}}}}}}" if missing else ""
+        raise _problem(f"{sentence}{example}", name, *path) from None
 
 
 def _spelled_out(names: list[str], family: Mapping[str, Any], value: Any) -> Any:

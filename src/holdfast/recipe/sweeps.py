@@ -69,9 +69,18 @@ def read_checks(text: str, option: str = "checks") -> list[Check]:
         raise RecipeError(f"{option}: expected a preset or checks as a recipe has them; got {text!r}") from None
     if isinstance(said, str) and said not in CHECKS:
         raise RecipeError(f"{option}: {unknown(said, [*PRESETS, *CHECKS])}")
-    written = [one for _, one in written_out(said, option)]
-    found: tuple[Check, ...] = parse(tuple[Check, ...], written, where=lambda path: ".".join((option, *path)))
-    return list(found)
+    return parse_checks(said, option)
+
+
+def parse_checks(members: Any, option: str = "checks") -> list[Check]:
+    """Checks in a recipe's notation, one or several, as plain values.
+
+    Raises:
+        RecipeError: where they are none.
+    """
+    written = [one for _, one in written_out(members, option)]
+    checks: tuple[Check, ...] = parse(tuple[Check, ...], written, where=lambda path: ".".join((option, *path)))
+    return list(checks)
 
 
 def _each(member: Any, where: str) -> Iterator[Any]:

@@ -3,6 +3,7 @@
 from holdfast.runs.card import Card, content_hash, path_of, read_card, weights_metadata
 from holdfast.runs.directory import Run, version, versions
 from holdfast.runs.foreign import Foreign
+from holdfast.runs.identity import refuse_others, same_outputs
 from holdfast.runs.initial import start_from
 from holdfast.runs.networks import Bases, find_bases, fits, new_model, new_network
 from holdfast.runs.outputs import Outputs, outputs_of
@@ -27,6 +28,8 @@ __all__ = [
     "path_of",
     "prepare",
     "read_card",
+    "refuse_others",
+    "same_outputs",
     "start_from",
     "version",
     "versions",

@@ -119,7 +119,10 @@ def _combined(logits: Tensor) -> tuple[tuple[float | None, ...], ...]:
     """The combinations of the logits of each image that are kept."""
     classes = torch.arange(logits.shape[1], dtype=torch.float64) + 1
     factors = torch.outer(classes, torch.arange(COMBINATIONS) + 1.0).cos()
-    values = (logits.detach().cpu().double() @ factors).tolist()
+    exact = logits.detach().cpu().double()
+    beyond = 1 + 2 * float(exact[exact.isfinite()].abs().max()) if exact.isfinite().any() else 1.0
+    finite = exact.nan_to_num(nan=math.nan, posinf=beyond, neginf=-beyond)  # a class may be ruled out
+    values = (finite @ factors).tolist()
     return tuple(tuple(value if math.isfinite(value) else None for value in row) for row in values)
 
 

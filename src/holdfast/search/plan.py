@@ -101,13 +101,14 @@ class Plan:
         )
 
 
-def load_plan(path: Path, overrides: Sequence[str] = ()) -> Plan:
+def load_plan(path: Path | str, overrides: Sequence[str] = ()) -> Plan:
     """Read a recipe file with ranges in it.
 
     Args:
         path: the file.
         overrides: such as `train.epochs=5` or `search.trials=10`, applied before anything is read.
     """
+    path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from holdfast.errors import RecipeError
-
-if TYPE_CHECKING:
-    from holdfast.runs import Run, Splits
+from holdfast.runs.directory import Run
+from holdfast.runs.outputs import outputs_of
+from holdfast.runs.splits import Splits
+from holdfast.types import Classifier
 
 REMEDY = "choose another --name or --out, or delete these results with `holdfast evaluate ... --fresh`"
 
@@ -20,6 +21,7 @@ def refuse_others(
     weights: str | None = None,
     model: str | None = None,
     options: Any = None,
+    remedy: str = REMEDY,
     **facts: Any,
 ) -> None:
     """Refuse a directory with results of other data, networks, seed or blocks: rows of both would count as one.
@@ -30,6 +32,7 @@ def refuse_others(
         weights: hash of those given.
         model: the network in one word.
         options: all that is said of how it is made.
+        remedy: what the user can do, for the message.
         facts: what else `run.json` must agree with.
     """
     recorded = run.info()
@@ -46,7 +49,7 @@ def refuse_others(
     for what, (before, now) in pairs.items():
         if None not in (before, now) and before != now:
             raise RecipeError(
-                f"{run.path}: holds results of other {what} ({_brief(before)}, not {_brief(now)}); {REMEDY}"
+                f"{run.path}: holds results of other {what} ({_brief(before)}, not {_brief(now)}); {remedy}"
             )
 
 
@@ -56,14 +59,14 @@ def _brief(value: Any) -> str:
     return text[:12] if re.fullmatch("[0-9a-f]{16,}", text) else text
 
 
-def same_outputs(run: Run, label: str, digest: str, model: Any, splits: Splits) -> dict[str, Any]:
+def same_outputs(
+    run: Run, label: str, digest: str, model: Classifier, splits: Splits, *, remedy: str = REMEDY
+) -> dict[str, Any]:
     """What a network computes, for `run.json`, once that is what these weights computed before.
 
     Raises:
         RecipeError: if the outputs differ by more than rounding.
     """
-    from holdfast.runs import outputs_of
-
     outputs = outputs_of(model, splits.test)
     recorded = run.info().get("weights", {}).get(label, {})
     before = recorded.get("outputs") if recorded.get("sha256", digest) == digest else None
@@ -73,6 +76,6 @@ def same_outputs(run: Run, label: str, digest: str, model: Any, splits: Splits) 
     if difference is not None:
         raise RecipeError(
             f"{run.path}: holds results of a network that computes something else: with the same weights ({label}) its "
-            f"outputs differ by {difference:.2g} of the largest; restore its code, {REMEDY}"
+            f"outputs differ by {difference:.2g} of the largest; restore its code, {remedy}"
         )
     return dict(before)

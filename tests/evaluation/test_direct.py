@@ -1,0 +1,205 @@
+"""`holdfast.evaluate`: what it takes, and what a directory keeps of it."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+
+import holdfast
+from holdfast.attacks import PGD
+from holdfast.corruptions import Clean, GaussianNoise
+from holdfast.errors import DataError, ModelError, RecipeError
+from holdfast.results import Ledger
+from holdfast.runs import Run
+from holdfast.threat import Linf
+from holdfast.wrappers import BPDA
+from tests import zoo
+
+X, Y = zoo.images(40), zoo.labels(40, 5)
+
+
+def timeless(results):
+    return results.rows.drop("seconds", "steps")
+
+
+def correct(*arguments, **options):
+    return holdfast.evaluate(*arguments, **options).rows.sort("check", "example")["correct"].to_list()
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        yield from zip(X, Y.tolist(), strict=True)
+
+
+SOURCES = {
+    "data set": lambda: TensorDataset(X, Y),
+    "loader": lambda: DataLoader(TensorDataset(X, Y), batch_size=7),
+    "stream": lambda: Stream(),
+    "arrays": lambda: (X.numpy(), Y.numpy()),
+    "lists": lambda: (X.tolist(), Y.tolist()),
+}
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_every_source_of_the_same_images_gives_the_same_rows(kind):
+    source = SOURCES[kind]()
+    given = source if isinstance(source, tuple) else (source,)
+    checks = [Clean(), GaussianNoise(0.1)]
+    found = holdfast.evaluate(zoo.linear(5), *given, checks=checks)
+    assert timeless(found).equals(timeless(holdfast.evaluate(zoo.linear(5), X, Y, checks)))
+
+
+def test_a_loader_that_gives_something_else_is_one_line():
+    with pytest.raises(DataError, match="batch 0: expected a tensor of images and one of labels, came dict"):
+        holdfast.evaluate(zoo.linear(5), DataLoader([{"x": 1}]))
+    with pytest.raises(DataError, match=r"batch 0: .* came list of 3"):
+        holdfast.evaluate(zoo.linear(5), DataLoader(TensorDataset(X, X, Y)))
+    with pytest.raises(DataError, match="expected at least one batch, came none"):
+        holdfast.evaluate(zoo.linear(5), iter([]))
+
+
+def test_arguments_that_do_not_go_together_are_one_line():
+    with pytest.raises(DataError, match="expected the labels of the images; got None"):
+        holdfast.evaluate(zoo.linear(5), X)
+    with pytest.raises(DataError, match="expected None beside TensorDataset"):
+        holdfast.evaluate(zoo.linear(5), TensorDataset(X, Y), Y)
+    with pytest.raises(DataError, match="say checks='standard'"):
+        holdfast.evaluate(zoo.linear(5), TensorDataset(X, Y), "standard")
+    with pytest.raises(DataError, match=r"in \[0, 1\].*; leave normalisation out .* give mean= and std="):
+        holdfast.evaluate(zoo.linear(5), DataLoader(TensorDataset(3 * X - 1, Y)))
+    with pytest.raises(ModelError, match="device: expected a torch module"):
+        holdfast.evaluate(lambda x: zoo.linear(5)(x), X, Y, device="cpu")
+
+
+@pytest.mark.parametrize("wrap", [lambda model: model, lambda model: lambda x: model(x)], ids=["module", "function"])
+def test_mean_and_std_go_in_front(wrap):
+    channels = X.shape[1]
+    mean, std = [0.4] * channels, [0.2] * channels
+    model = zoo.linear(5).float()
+    found = holdfast.evaluate(wrap(model), X, Y, "clean", mean=mean, std=std).rows
+    with torch.no_grad():
+        assert found["prediction"].to_list() == model((X - 0.4) / 0.2).argmax(1).tolist()
+    only = holdfast.evaluate(wrap(model), X, Y, "clean", mean=0.4 if channels == 1 else mean).rows
+    with torch.no_grad():
+        assert only["prediction"].to_list() == model(X - 0.4).argmax(1).tolist()
+    with pytest.raises(RecipeError, match=f"std: expected {channels} positive numbers, one per channel; got"):
+        holdfast.evaluate(wrap(model), X, Y, "clean", std=[0.0] * channels)
+    with pytest.raises(RecipeError, match=f"mean: expected {channels} numbers"):
+        holdfast.evaluate(wrap(model), X, Y, "clean", mean=[0.1] * (channels + 1))
+
+
+def test_the_normalisation_has_the_precision_of_the_model():
+    found = holdfast.evaluate(zoo.linear(5).double(), X, Y, "clean", mean=[0.4] * X.shape[1])
+    assert len(found.rows) == 40
+
+
+def test_a_device_is_for_the_time_of_the_call():
+    places = []
+
+    class Watching(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = zoo.linear(5)
+
+        def to(self, *where, **options):
+            places.append(where[0])
+            return super().to(*where, **options)
+
+        def forward(self, x):
+            return self.inner(x)
+
+    holdfast.evaluate(Watching(), X, Y, "clean", device="cpu")
+    assert places == ["cpu", torch.device("cpu")]
+
+
+@pytest.mark.parametrize(
+    "checks",
+    [
+        [Clean(), PGD(threat=Linf(0.1), steps=3)],
+        ["clean", {"pgd": {"threat": {"linf": 0.1}, "steps": 3}}],
+        ["clean", "{pgd: {threat: {linf: 0.1}, steps: 3}}"],
+        "[clean, {pgd: {threat: {linf: 1/10}, steps: 3}}]",
+    ],
+)
+def test_checks_are_methods_names_or_as_in_a_recipe(checks):
+    expected = holdfast.evaluate(zoo.linear(5), X, Y, [Clean(), PGD(threat=Linf(0.1), steps=3)])
+    assert timeless(holdfast.evaluate(zoo.linear(5), X, Y, checks)).equals(timeless(expected))
+
+
+def test_sweeps_stand_for_several_checks():
+    table = holdfast.evaluate(zoo.linear(5), X, Y, {"gaussian_noise": {"sigma": {"each": [0.1, 0.2]}}}).table
+    assert table["check"].to_list() == ["gaussian_noise sigma=0.1", "gaussian_noise sigma=0.2"]
+
+
+def test_an_attack_without_its_threat_is_told_what_to_say():
+    with pytest.raises(
+        RecipeError, match=r"pgd.threat: expected a value; got nothing, such as \{pgd: \{threat: \{linf: 8/255"
+    ):
+        holdfast.evaluate(zoo.linear(5), X, Y, "pgd")
+
+
+def test_a_directory_keeps_results_and_goes_on(tmp_path):
+    model, out = zoo.linear(5), tmp_path / "mine"
+    first = holdfast.evaluate(model, X, Y, ["clean"], out=out)
+    files = {file: file.stat().st_mtime_ns for file in (out / "ledger").iterdir()}
+    both = holdfast.evaluate(model, X, Y, ["clean", "{gaussian_noise: 0.1}"], out=str(out))
+    assert set(both.rows["check"]) == {"clean", "gaussian_noise sigma=0.1"}
+    assert files.items() <= {file: file.stat().st_mtime_ns for file in (out / "ledger").iterdir()}.items()
+    assert timeless(first).equals(timeless(holdfast.evaluate(model, X, Y, "clean", out=out)))
+    assert len(Ledger(out / "ledger").read()) == 80
+    assert holdfast.write_report([out], tmp_path / "page.html").exists()
+
+
+def edited(model, sign):
+    forward = model.forward
+    model.forward = lambda x: sign * forward(x)
+    return model
+
+
+def test_a_directory_of_another_network_is_refused_until_fresh(tmp_path):
+    out = tmp_path / "mine"
+    before = holdfast.evaluate(zoo.linear(5), X, Y, "clean", out=out)
+    for other, what in (
+        (edited(zoo.linear(5), -1), "a network that computes something else"),
+        (BPDA(zoo.linear(5), lambda x: 1 - x), "a network that computes something else"),
+        (zoo.linear(5).float(), "other weights"),
+    ):
+        with pytest.raises(
+            RecipeError, match=f"mine: holds results of {what}.* choose another directory, .* fresh=True"
+        ):
+            holdfast.evaluate(other, X, Y, "clean", out=out)
+    for images, options, what in ((1 - X, {}, "data"), (X, {"seed": 1}, "seed"), (X, {"batch_size": 300}, "block")):
+        with pytest.raises(RecipeError, match=f"holds results of other {what}"):
+            holdfast.evaluate(zoo.linear(5), images, Y, "clean", out=out, **options)
+    after = holdfast.evaluate(edited(zoo.linear(5), -1), X, Y, "clean", out=out, fresh=True)
+    assert not after.rows["prediction"].equals(before.rows["prediction"])
+    assert len(Ledger(out / "ledger").read()) == 40
+
+
+def test_functions_are_told_apart_by_what_they_compute(tmp_path):
+    factor = torch.arange(5.0)
+    holdfast.evaluate(lambda x: x.flatten(1)[:, :5] * factor, X, Y, "clean", out=tmp_path)
+    holdfast.evaluate(lambda x: factor * x.flatten(1)[:, :5], X, Y, "clean", out=tmp_path)
+    with pytest.raises(RecipeError, match="computes something else"):
+        holdfast.evaluate(lambda x: x.flatten(1)[:, 1:6] * factor, X, Y, "clean", out=tmp_path)
+
+
+def test_results_of_a_budget_that_ran_out_are_what_there_is(tmp_path):
+    none = holdfast.evaluate(zoo.linear(5), X, Y, "clean", out=tmp_path, budget=0.0)
+    assert (len(none.rows), none.not_run) == (0, {"clean": 40})
+    assert len(holdfast.evaluate(zoo.linear(5), X, Y, "clean", out=tmp_path).rows) == 40
+
+
+def test_a_trained_run_is_not_written_to(tmp_path):
+    from tests.training.tiny import recipe, train
+
+    train(recipe("train.epochs=1"), tmp_path / "run")
+    with pytest.raises(RecipeError, match="holds a network that was trained there"):
+        holdfast.evaluate(zoo.linear(5), X, Y, "clean", out=tmp_path / "run", fresh=True)
+    assert Run(tmp_path / "run").labels()
+
+
+def test_numpy_integers_are_labels_of_a_data_set():
+    pairs = [(x, np.int64(y)) for x, y in zip(X, Y.tolist(), strict=True)]
+    assert correct(zoo.linear(5), pairs, checks="clean") == correct(zoo.linear(5), X, Y, "clean")
