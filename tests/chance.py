@@ -94,7 +94,8 @@ class Ledger:
         if self.checks:
             state = "more than" if self.total > BUDGET else "of"
             terminalreporter.write_line(
-                f"{self.checks} checks of random draws: false alarms with probability {self.total:.1g} {state} {BUDGET:g}"
+                f"{self.checks} checks of random draws: "
+                f"false alarms with probability {self.total:.1g} {state} {BUDGET:g}"
             )
 
     @pytest.hookimpl(trylast=True)

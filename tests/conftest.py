@@ -23,7 +23,9 @@ settings.load_profile("repeatable")
 def pytest_addoption(parser):
     group = parser.getgroup("holdfast")
     group.addoption("--shuffle", type=int, metavar="SEED", help="Run the tests in a random order.")
-    group.addoption("--alone", action="store_true", help="Run every test in a process of its own, forked after imports.")
+    group.addoption(
+        "--alone", action="store_true", help="Run every test in a process of its own, forked after imports."
+    )
 
 
 def pytest_configure(config):

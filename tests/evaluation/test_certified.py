@@ -76,10 +76,13 @@ def test_rows_are_those_by_hand_on_a_half_space():
 def test_the_bound_of_the_network_is_found_from_its_weights():
     model, split = zoo.linear(5, dtype=torch.float32), data()
     frame = rows(model, split, [Margin()], batch_size=7)
-    constant = float(torch.linalg.matrix_norm(model.weight.detach().double(), 2))
+    weight = model.weight.detach().double()
     with torch.no_grad():
-        top = model(split.x).double().topk(2).values
-    assert frame["radius"].to_list() == pytest.approx(((top[:, 0] - top[:, 1]) / (constant * math.sqrt(2))).tolist())
+        logits = model(split.x).double()
+    lead = logits.amax(1, keepdim=True) - logits
+    apart = torch.cdist(weight, weight)[logits.argmax(1)]
+    distances = (lead / apart).nan_to_num(nan=math.inf).amin(1)  # of a linear network, to the nearest hyperplane
+    assert frame["radius"].to_list() == pytest.approx(distances.tolist())
 
 
 @pytest.mark.parametrize("name", CERTIFIERS)

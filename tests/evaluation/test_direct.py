@@ -79,10 +79,10 @@ def test_mean_and_std_go_in_front(wrap):
     model = zoo.linear(5).float()
     found = holdfast.evaluate(wrap(model), X, Y, "clean", mean=mean, std=std).rows
     with torch.no_grad():
-        assert found["prediction"].to_list() == model((X - 0.4) / 0.2).argmax(1).tolist()
+        assert found["prediction"].to_list() == model((X.float() - 0.4) / 0.2).argmax(1).tolist()
     only = holdfast.evaluate(wrap(model), X, Y, "clean", mean=0.4 if channels == 1 else mean).rows
     with torch.no_grad():
-        assert only["prediction"].to_list() == model(X - 0.4).argmax(1).tolist()
+        assert only["prediction"].to_list() == model(X.float() - 0.4).argmax(1).tolist()
     with pytest.raises(RecipeError, match=f"std: expected {channels} positive numbers, one per channel; got"):
         holdfast.evaluate(wrap(model), X, Y, "clean", std=[0.0] * channels)
     with pytest.raises(RecipeError, match=f"mean: expected {channels} numbers"):
