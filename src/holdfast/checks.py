@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from holdfast.attacks import ATTACKS, FGSM, PGD, Transfer
+from holdfast.attacks import ATTACKS, FGSM, PGD, AutoAttack, Transfer
 from holdfast.certify import CERTIFIERS
 from holdfast.corruptions import CORRUPTIONS, Clean, GaussianNoise, UniformNoise
+from holdfast.corruptions.common import SEVERITIES, STANDARD, Common
 from holdfast.corruptions.stored import Stored
 from holdfast.errors import RecipeError, unknown
 from holdfast.losses import difference_of_logits_ratio
@@ -34,7 +35,7 @@ def _quick() -> list[Check]:
 
 
 def _standard() -> list[Check]:
-    """Noise, and attacks in three norms."""
+    """Noise, and attacks in three norms, the strongest of them PGD from one start: upper bounds of robust accuracy."""
     return [
         Clean(),
         *[GaussianNoise(sigma) for sigma in (0.05, 0.1, 0.2)],
@@ -60,8 +61,36 @@ def _full() -> list[Check]:
     ]
 
 
-PRESETS = {"quick": _quick, "standard": _standard, "full": _full}
-"""Lists of checks by how long one is willing to wait."""
+def _autoattack_linf() -> list[Check]:
+    """AutoAttack in linf at 8/255, the field's standard for CIFAR-10."""
+    return [Clean(), AutoAttack(threat=Linf(8 / 255))]
+
+
+def _autoattack_l2() -> list[Check]:
+    """AutoAttack in l2 at 0.5, the field's standard for CIFAR-10."""
+    return [Clean(), AutoAttack(threat=L2(0.5))]
+
+
+def _autoattack() -> list[Check]:
+    """AutoAttack in linf at 8/255 and in l2 at 0.5."""
+    return [*_autoattack_linf(), *_autoattack_l2()[1:]]
+
+
+def _common() -> list[Check]:
+    """The 15 standard kinds of common corruptions at severities 1 to 5, as in CIFAR-10-C."""
+    return [Clean(), *[Common(kind, severity) for kind in STANDARD for severity in SEVERITIES]]
+
+
+PRESETS = {
+    "quick": _quick,
+    "standard": _standard,
+    "full": _full,
+    "autoattack": _autoattack,
+    "autoattack-linf": _autoattack_linf,
+    "autoattack-l2": _autoattack_l2,
+    "common": _common,
+}
+"""Lists of checks by what one wants to know and how long one is willing to wait; `cli/presets.py` has their cost."""
 
 
 def preset(name: str) -> list[Check]:

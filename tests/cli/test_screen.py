@@ -3,7 +3,6 @@
 import os
 import signal
 import time
-from types import SimpleNamespace
 
 import pytest
 import typer
@@ -29,16 +28,26 @@ def test_the_first_signal_waits_for_the_step_and_the_second_does_not():
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
 
 
-def test_a_log_gets_a_line_a_minute_and_a_quiet_one_none(capsys, monkeypatch):
-    clock = iter([0.0, 59.9, 60.0, 60.0, 61.0, 120.5, 120.5])
-    monkeypatch.setattr("holdfast.cli.screen.time", SimpleNamespace(monotonic=lambda: next(clock)))
-    with Bar().stage("train a") as show:
-        for done in range(4):
-            show(done, 9, f"epoch {done}")
-    assert capsys.readouterr() == ("", "train a  epoch 1  1 of 9\ntrain a  epoch 3  3 of 9\n")
-    monkeypatch.setattr("holdfast.cli.screen.EVERY", 0.0)
-    monkeypatch.setattr("holdfast.cli.screen.time", SimpleNamespace(monotonic=lambda: 0.0))
+def test_a_log_gets_regular_lines_with_a_unit_also_while_a_step_takes_long_and_a_quiet_one_none(capsys, monkeypatch):
+    monkeypatch.setattr("holdfast.cli.screen.FIRST", 0.05)
+    monkeypatch.setattr("holdfast.cli.screen.EVERY", 0.05)
+    with Bar().stage("check a", "images x checks") as show:
+        time.sleep(0.12)
+        show(3, 9, "pgd")
+        time.sleep(0.2)
+    out, err = capsys.readouterr()
+    lines = err.splitlines()
+    assert out == ""
+    assert lines[0].startswith("check a  started, 0 s")
+    assert sum(line.startswith("check a  pgd  3 of 9 images x checks, 0 s") for line in lines) >= 2
     with Bar(quiet=True).stage("train a") as show:
+        show(1, 9)
+        time.sleep(0.1)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_short_work_leaves_no_lines(capsys):
+    with Bar().stage("train a", "steps") as show:
         show(1, 9)
     assert capsys.readouterr() == ("", "")
 

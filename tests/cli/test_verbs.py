@@ -1,10 +1,15 @@
 """Verbs that only look: list, show, schema, and finding runs."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
+import typer
 import yaml
 
+from holdfast.cli import app
 from holdfast.cli.find import find_runs
 from holdfast.cli.list import FAMILIES
 from holdfast.errors import LedgerError
@@ -58,3 +63,36 @@ def test_runs_are_found_below_directories_once_and_in_order(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(LedgerError, match="no results in it"):
         find_runs([tmp_path / "empty"])
+
+
+def commands(of, *path):
+    yield list(path)
+    for name, one in getattr(of, "commands", {}).items():
+        yield from commands(one, *path, name)
+
+
+@pytest.mark.parametrize(
+    "path", list(commands(typer.main.get_command(app))), ids=lambda path: " ".join(path) or "itself"
+)
+def test_minus_h_is_help_everywhere(tmp_path, path):
+    assert said(*path, "-h", cwd=tmp_path) == said(*path, "--help", cwd=tmp_path)
+
+
+NETWORKS = ("run", "train", "search", "evaluate", "attack", "certify", "audit")
+
+
+def test_every_verb_that_runs_a_network_takes_a_device():
+    verbs = typer.main.get_command(app).commands
+    asked = {**{name: verbs[name] for name in NETWORKS}, **verbs["analyse"].commands}
+    for name, verb in asked.items():
+        assert any("--device" in option.opts for option in verb.params), name
+
+
+def test_shells_complete_verbs_and_options(monkeypatch):
+    """As bash calls it."""
+    environment = {**os.environ, "_HOLDFAST_COMPLETE": "complete_bash"}
+    for words, expected in (("holdfast ev", "evaluate"), ("holdfast evaluate --dev", "--device")):
+        line = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+        code = "import sys; sys.argv = ['holdfast']; from holdfast.cli import main; main()"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**environment, **line})
+        assert done.stdout.split() == [expected], done.stderr

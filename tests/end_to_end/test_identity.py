@@ -209,3 +209,34 @@ def test_a_device_that_is_not_there_is_one_line(place):
     for device in ("gpu", "meta", "cuda:99"):
         line = refused(*EVALUATE, "--device", device, cwd=place)
         assert f"--device: expected a device of this machine, such as cpu; got '{device}'" in line
+
+
+def test_evaluate_shows_what_each_component_of_autoattack_did(place):
+    checks = "{autoattack: {threat: {linf: 0.00001}, steps: 3, queries: 10}}"
+    command = [*EVALUATE[:-1], checks, "--first", "20"]
+    shown = good(*command, cwd=place)
+    assert "first to break" in shown
+    assert all(step in shown for step in ("apgd-ce", "apgd-t", "fab-t", "square"))
+    record = said(*command, cwd=place)
+    assert [one["step"] for one in record["yield"]] == ["clean", "apgd-ce", "apgd-t", "fab-t", "square"]
+    assert sum(one["credited"] for one in record["yield"]) == 20 - record["results"][-1]["correct"]
+
+
+def test_presets_name_the_limits_of_their_strongest_check(place):
+    shown = good(*EVALUATE[:-1], "standard", "--first", "5", cwd=place)
+    (line,) = [line for line in shown.splitlines() if line.startswith("standard: ")]
+    assert "PGD with 20 steps from one start" in line
+    assert "--checks autoattack" in line
+    assert "quick: its strongest check" in good(*EVALUATE[:-2], "--first", "5", cwd=place)
+    assert "strongest check" not in good(*EVALUATE, "--first", "5", cwd=place)
+
+
+def test_radii_below_the_resolution_of_8_bit_images_are_said_to_be(place):
+    """A bound a million times the true one leaves radii that no 8-bit image can use."""
+    certify = ["certify", "--method", "margin", "--set", "constant=1000000", *EVALUATE[1:-2], "--first", "20"]
+    shown = good(*certify, cwd=place)
+    record = said(*certify, cwd=place)
+    assert 0 < record["below_8_bit"] <= 20
+    assert f"{record['below_8_bit']} of 20 radii are above 0 but below 1/255, the resolution of 8-bit images" in shown
+    wide = ["certify", "--method", "margin", "--set", "constant=0.001", *EVALUATE[1:-2], "--first", "20"]
+    assert "resolution of 8-bit" not in good(*wide, cwd=place)

@@ -16,13 +16,15 @@ VERBS = (
     "list", "show", "schema",
 )  # fmt: skip
 
+CONTEXT = {"help_option_names": ["-h", "--help"]}
+
 app = typer.Typer(
     name="holdfast",
     help="Make image classifiers hold: train them robust, attack them honestly, certify what is provable, see why.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    add_completion=False,
+    context_settings=CONTEXT,
 )
 
 
@@ -42,7 +44,8 @@ def _options(
 
 
 for _verb in VERBS:
-    app.command(_verb)(import_module(f"holdfast.cli.{_verb}").command)
+    _module = import_module(f"holdfast.cli.{_verb}")
+    app.command(_verb, epilog=getattr(_module, "EPILOG", None))(_module.command)
 for _group in ("analyse", "data"):
     app.add_typer(import_module(f"holdfast.cli.{_group}").app, name=_group)
 

@@ -110,10 +110,16 @@ def _architecture(model: str) -> Architecture:
     """The network of `--model`: `kind:name`, a name of the registry, or a mapping as a recipe has it."""
     from holdfast.models import Architecture
     from holdfast.recipe import parse
+    from holdfast.recipe.schema import FAMILIES
 
     if model.startswith("{"):
         return cast("Architecture", _as_in_a_recipe("--model", model, Architecture))
     kind, separator, factory = model.partition(":")
+    if separator and kind not in FAMILIES[Architecture]:
+        raise RecipeError(
+            f"--model: unknown name '{kind}' before a colon; known: python, timm, torchvision. Did you mean "
+            f"'python:{model}', a function of yours?"
+        )
     stated = {kind: factory} if separator else model
     return cast("Architecture", parse(Architecture, stated, where=lambda path: "--model"))
 

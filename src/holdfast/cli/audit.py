@@ -152,7 +152,7 @@ def _audit(
         work.evaluate(ready.run, subject, ready.splits, [Clean()], ready.how, ready.seed, quiet=quiet)
     x, y = first_images(subject, ready.splits, examples, seed)
     found: list[Verdict] = []
-    with Bar(quiet=quiet).stage(f"audit {subject.run} ({subject.weights})") as show:
+    with Bar(quiet=quiet).stage(f"audit {subject.run} ({subject.weights})", "conditions") as show:
         for verdict in audit(
             subject.model, x, y, attack=attack, surrogate=others or None, images=_train(ready, x, seed), seed=seed
         ):

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 CLEAN = "clean"
 
+STEP = 1 / 255
+"""The least change of an 8-bit image, the same in every norm."""
+
 
 @dataclass(frozen=True)
 class Certified:
@@ -29,6 +32,7 @@ class Certified:
         curve: radius and certified accuracy with its interval, in order.
         refuted: what other checks of the run refute.
         left: what was not run.
+        fine: certified radii above 0 and below `STEP`.
     """
 
     run: Path
@@ -40,6 +44,7 @@ class Certified:
     curve: Sequence[dict[str, float]]
     refuted: Sequence[dict[str, Any]]
     left: Sequence[Gap]
+    fine: int = 0
 
     @classmethod
     def of(cls, run: Path, weights: str, certificate: str, radii: Sequence[float] | None) -> Certified:
@@ -71,6 +76,7 @@ class Certified:
             curve=curve.select(pl.col("at").alias("radius"), "accuracy", "low", "high").to_dicts(),
             refuted=refuted.drop("run", "weights", "check").to_dicts(),
             left=[gap for gap in gaps(data) if gap.weights == weights and gap.check in (CLEAN, certificate)],
+            fine=mine.filter((pl.col("radius") > 0) & (pl.col("radius") < STEP)).height,
         )
 
     def record(self) -> dict[str, Any]:
@@ -88,6 +94,7 @@ class Certified:
             "abstained": said["abstained"],
             "average_radius": {"mean": said["average"], "low": said["low"], "high": said["high"]},
             "largest_radius": said["largest"],
+            "below_8_bit": self.fine,
             "curve": list(self.curve),
             "samples": said["queries"],
             "seconds": said["seconds"],
@@ -116,6 +123,11 @@ class Certified:
         table([f"{said['norm']} radius at least", "certified", "95 % interval"], curve)
         ends = "" if said["low"] is None else f" [{said['low']:.4g}, {said['high']:.4g}]"
         say(f"average certified radius {said['average']:.4g}{ends} in {said['norm']}, largest {said['largest']:.4g}")
+        if self.fine:
+            say(
+                f"{self.fine} of {said['examples']} radii are above 0 but below 1/255, the resolution of 8-bit images: "
+                "no other such image lies within them"
+            )
         say(f"{said['abstained']} images abstained")
         what = "samples" if self.smoothed else "forward passes"
         say(f"{said['queries']:.1f} {what} per image, {said['seconds']:.1f} s")

@@ -58,7 +58,7 @@ def command(
         "format": form, "seed": seed,
     }  # fmt: skip
     _claim(out, facts)
-    with resumable(), Bar(quiet=as_json).stage(f"corrupt {dataset.name}") as show:
+    with resumable(), Bar(quiet=as_json).stage(f"corrupt {dataset.name}", "kinds x severities") as show:
         for number, (kind, severity) in enumerate(_write(dataset, out, family, chosen, levels, form, seed), 1):
             show(number, len(chosen) * len(levels), f"{kind} {severity}")
     if as_json:

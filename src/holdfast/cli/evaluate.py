@@ -12,6 +12,7 @@ from holdfast.cli.asked import Asked
 from holdfast.cli.device import Device
 from holdfast.cli.networks import prepared
 from holdfast.cli.options import OUT, Json, Out, Root
+from holdfast.cli.presets import limits, table
 from holdfast.cli.screen import interrupt_on_kill, resumable, say
 from holdfast.cli.summary import show_left_out, show_summary, summary
 
@@ -19,13 +20,17 @@ Model = Annotated[
     str | None, typer.Option("--model", help="python:package.module:factory, or a name of `holdfast list models`.")
 ]
 Weights = Annotated[
-    Path | None, typer.Option("--weights", help=".safetensors, or a state dict in .pt read with weights_only.")
+    Path | None, typer.Option("--weights", help="File with its weights: safetensors, or a state dict saved by PyTorch.")
 ]
 Data = Annotated[
     str | None, typer.Option("--data", help="Data set, image folder, .npz or .npy file, or as a recipe has it.")
 ]
 Checks = Annotated[
-    str | None, typer.Option("--checks", help="quick, standard or full, or as a recipe has them; else the run's own.")
+    str | None,
+    typer.Option(
+        "--checks",
+        help="A preset, see below, or checks as a recipe has them (default: the run's own, or quick beside --model).",
+    ),
 ]
 Order = Annotated[
     str | None, typer.Option("--order", help="Of AutoAttack's components: published, or yield (broken per second).")
@@ -51,6 +56,9 @@ Trust = Annotated[bool, typer.Option("--trust", help="Call a factory that a weig
 Fresh = Annotated[bool, typer.Option("--fresh", help="Delete the run's earlier results, not its weights, first.")]
 
 
+EPILOG = table()
+
+
 def command(
     run: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="Run directory or weights by holdfast.")] = None,
     model: Model = None, weights: Weights = None, data: Data = None, checks: Checks = None,
@@ -62,6 +70,7 @@ def command(
     """Check whether a network holds; repeat the command to resume."""
     from holdfast.cli import verdicts, work
     from holdfast.cli.certify import refute
+    from holdfast.cli.outcome import components, show_components
     from holdfast.report import write_report
 
     interrupt_on_kill()
@@ -77,11 +86,15 @@ def command(
         report = write_report([done.path], done.path / "report.html")
     records = summary([done])
     if as_json:
-        said = {"run": str(done.path), "results": records, "verdicts": verdicts.records([done]), "report": str(report)}
+        said = {"run": str(done.path), "results": records, "yield": components([done])}
+        said |= {"verdicts": verdicts.records([done]), "report": str(report)}
         typer.echo(json.dumps(said))
     else:
         show_summary(records)
+        show_components([done])
         show_left_out([done])
+        if remark := limits(checks or ("quick" if model is not None else None)):
+            say(remark)
         for line in verdicts.failures([done]):
             say(line)
         say(f"device: {ready.device}")

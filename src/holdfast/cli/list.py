@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from typing import Annotated, Any
 
 import typer
@@ -72,4 +73,35 @@ def _describe(entry: Any) -> dict[str, Any]:
     kind = entry if isinstance(entry, type) or inspect.isfunction(entry) else type(entry)
     names = [f.name for f in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else []
     about = (inspect.getdoc(kind) or "").splitlines() or [""]
-    return {"fields": names, "about": about[0].replace(":math:", "").replace("`", "")}
+    return {"fields": names, "about": plain_text(about[0])}
+
+
+SIGNS = {
+    "le": "<=", "ge": ">=", "ne": "!=", "sim": "~", "approx": "~", "dots": "...", "epsilon": "eps", "ell": "l",
+    "cdot": "*", "times": "x", "to": "->", "infty": "inf",
+}  # fmt: skip
+"""Commands of LaTeX whose name is not what a terminal should show."""
+
+
+def plain_text(line: str) -> str:
+    r"""A line of a docstring for a terminal: mathematics without the source code of LaTeX.
+
+    >>> plain_text(r":math:`\|z - x\|_2 \le \epsilon`, with `project`.")
+    '||z - x||_2 <= eps, with project.'
+    >>> plain_text(r":math:`\tfrac12 \max_{k \ne y} z_k`")
+    '1/2 max_(k != y) z_k'
+    """
+    text = line.replace(":math:", "").replace("`", "")
+    if "\\" not in text:
+        return text
+    text = re.sub(r"\\(?:mathrm|mathbf|text|operatorname)\{([^{}]*)\}", r"\1", text)
+    text = re.sub(r"\\t?frac(\d)(\w)", r"\1/\2", text)
+    text = re.sub(r"\\t?frac\{([^{}]*)\}\{([^{}]*)\}", r"(\1) / (\2)", text)
+    text = re.sub(r"\\(bar|tilde|hat) ?(\w)", r"\2_\1", text)
+    text = re.sub(r"\\sqrt ?(\w)", r"sqrt(\1)", text)
+    text = re.sub(r"\\lfloor ?(.*?) ?\\rfloor", r"floor(\1)", text)
+    text = re.sub(r"\\[,;! ]", " ", text).replace(r"\|", "||").replace(r"\#", "#")
+    text = re.sub(r"(?<!\\)([{}])", lambda brace: "(" if brace[1] == "{" else ")", text)
+    text = re.sub(r"\\([{}])", r"\1", text)
+    text = re.sub(r"\\([a-zA-Z]+)", lambda name: SIGNS.get(name[1], name[1]), text)
+    return re.sub(r"(?<=\bl)_(?=\d)", "", text)

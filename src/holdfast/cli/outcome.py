@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from holdfast.report.shares import Share
     from holdfast.report.unfinished import Gap
+    from holdfast.runs import Run
 
 CLEAN = "clean"
 
@@ -127,7 +128,23 @@ def _numbers(rows: pl.DataFrame, wrong: pl.Series) -> dict[str, Any]:
     }
 
 
-def _show_yield(components: Sequence[dict[str, Any]]) -> None:
+def components(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """What each component of the composed attacks of runs did, as plain records."""
+    from holdfast.results import yields
+
+    return [record for run in runs for record in yields(run.ledger.read()).to_dicts()]
+
+
+def show_components(runs: Sequence[Run]) -> None:
+    """Print what each component did, a table for each composed attack."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for one in components(runs):
+        groups.setdefault(f"{one['run']} ({one['weights']}): {one['check']}", []).append(one)
+    for title, members in groups.items():
+        _show_yield(members, title)
+
+
+def _show_yield(components: Sequence[dict[str, Any]], title: str | None = None) -> None:
     from holdfast.cli.screen import table
 
     rows = [
@@ -139,7 +156,7 @@ def _show_yield(components: Sequence[dict[str, Any]]) -> None:
         for one in components
     ]
     columns = ["component", "tried", "broken", "first to break", "waiting", "queries", "seconds", "broken per second"]
-    table(columns, rows)
+    table(columns, rows, title=title)
 
 
 def _cost(one: dict[str, Any]) -> list[str]:

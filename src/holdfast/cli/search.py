@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from holdfast.cli.device import Device, device_of, trained_on
 from holdfast.cli.options import OUT, Fresh, Json, Out, RecipeFile, Root, Set
 from holdfast.cli.screen import Bar, Stop, between_steps, interrupt_on_kill, percent, resumable, say, table
 from holdfast.errors import HoldfastError, TrainingError
@@ -38,6 +39,7 @@ def command(
         typer.Option("--storage", metavar="ADDRESS", help="Database that Optuna knows, for many machines."),
     ] = None,
     fresh: Fresh = False,
+    device: Device = None,
     as_json: Json = False,
 ) -> None:
     """Search for the best values of a recipe's ranges; repeat the command to resume."""
@@ -47,9 +49,11 @@ def command(
     interrupt_on_kill()
     plan = load_plan(recipe, set_ or ())
     address, directory = storage or plan.settings.storage, out / plan.name
+    if device is not None:
+        device_of(device)  # refused before anything is deleted
     if fresh:
         forget_study(plan, directory, address)
-    errand = Errand(recipe, tuple(set_ or ()), out, address, data_root)
+    errand = Errand(recipe, tuple(set_ or ()), out, address, data_root, device)
     with resumable():
         study = open_study(plan, directory, address)
         run = _alone if workers == 1 else _together
@@ -62,6 +66,7 @@ def command(
         typer.echo(json.dumps(_record(found, directory, files)))
     else:
         _show(found, directory, files)
+        say(f"device: {trained_on(next(plan.ends()).train.fabric.accelerator, device)}")
 
 
 @dataclass(frozen=True)
@@ -73,12 +78,16 @@ class Errand:
     out: Path
     storage: str | None
     root: Path | None
+    device: str | None = None
 
     def records(self) -> Iterator[Any]:
         """The worker's records."""
         from holdfast.search import load_plan, work
 
-        return work(load_plan(self.recipe, self.overrides), self.out, storage=self.storage, root=self.root)
+        device = None if self.device is None else device_of(self.device)
+        return work(
+            load_plan(self.recipe, self.overrides), self.out, storage=self.storage, root=self.root, device=device
+        )
 
 
 def _alone(errand: Errand, plan: Plan, study: Any, total: int, workers: int, *, quiet: bool) -> None:
@@ -86,7 +95,7 @@ def _alone(errand: Errand, plan: Plan, study: Any, total: int, workers: int, *, 
     from holdfast.search import Ended, ended
 
     done, records = ended(study), errand.records()
-    with Bar(quiet=quiet).stage(f"search {plan.name}") as show, between_steps() as stop:
+    with Bar(quiet=quiet).stage(f"search {plan.name}", "trials") as show, between_steps() as stop:
         try:
             for record in records:
                 done += isinstance(record, Ended)
@@ -110,7 +119,7 @@ def _together(errand: Errand, plan: Plan, study: Any, total: int, workers: int, 
         for member in crew:
             member.start()
     try:
-        with Bar(quiet=quiet).stage(f"search {plan.name}") as show:
+        with Bar(quiet=quiet).stage(f"search {plan.name}", "trials") as show:
             while any(member.is_alive() for member in crew):
                 if not problems.empty():
                     raise HoldfastError(problems.get())

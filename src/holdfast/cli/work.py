@@ -106,7 +106,7 @@ def train(
     started, spent = time.monotonic(), run.info().get("seconds", {}).get("train", 0.0)
     note, trained, alarms = "", False, {}
     board = Board(run.path / "tensorboard") if tensorboard else None
-    with Bar(quiet=quiet).stage(f"train {recipe.name}") as show, between_steps() as stop:
+    with Bar(quiet=quiet).stage(f"train {recipe.name}", "steps") as show, between_steps() as stop:
         records = fit(recipe, splits, run, device=device)
         for record in records:
             trained = True
@@ -148,7 +148,7 @@ def evaluate(
     not_run: Counter[str] = Counter()
     ledger = run.ledger if points is None else Ledger(points)
     try:
-        with Bar(quiet=quiet).stage(f"check {subject.run} ({subject.weights})") as show:
+        with Bar(quiet=quiet).stage(f"check {subject.run} ({subject.weights})", "images x checks") as show:
             for block in evaluations(
                 subject, splits.test, checks, how=how, seed=seed, ledger=ledger, gallery=run.gallery, points=points
             ):

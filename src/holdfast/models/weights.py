@@ -17,6 +17,7 @@ from holdfast.models.network import Normalised
 from holdfast.results import write_atomically
 
 TORCH_SUFFIXES = (".pt", ".pth", ".ckpt")
+"""What PyTorch's files are usually called."""
 NESTED = ("state_dict", "model_state_dict", "model", "net")
 """Where training scripts put the weights inside a checkpoint."""
 OPTIONAL = "num_batches_tracked"
@@ -29,7 +30,8 @@ def read_state(path: str | Path) -> dict[str, Tensor]:
     """The named tensors of a weights file, without the prefixes of wrappers.
 
     Args:
-        path: a `.safetensors` file, or a `.pt`, `.pth` or `.ckpt` file that holds only tensors and plain values.
+        path: a file in the format of safetensors, or one of PyTorch that holds only tensors and plain values. The
+            content decides, not the suffix.
 
     Raises:
         CheckpointError: the file is missing, damaged, of another format or has a value that is not finite.
@@ -93,16 +95,31 @@ def read_metadata(path: str | Path) -> dict[str, str]:
 
 def _read(path: Path) -> dict[str, Tensor]:
     _check_file(path)
-    if path.suffix == ".safetensors":
-        content: object = _read_safetensors(path)
-    elif path.suffix in TORCH_SUFFIXES:
-        content = _read_torch(path)
-    else:
-        known = ", ".join((".safetensors", *TORCH_SUFFIXES))
-        raise CheckpointError(f"{path}: expected a weights file ({known}), got the suffix '{path.suffix}'")
+    content: object = _read_torch(path) if _looks_like_torch(path) else _read_safetensors(path)
     state = _tensors(path, content)
     _check_finite(path, state)
     return state
+
+
+def _looks_like_torch(path: Path) -> bool:
+    """Whether a file begins as those of PyTorch do, whatever its suffix; of unclear ones the suffix decides.
+
+    Raises:
+        CheckpointError: if neither says anything.
+    """
+    start = _start(path)
+    if start[8:9] == b"{" and int.from_bytes(start[:8], "little") < path.stat().st_size:
+        return False
+    if start[:2] == b"PK" or start[:1] == b"\x80" or path.suffix in TORCH_SUFFIXES:
+        return True
+    if path.suffix != ".safetensors":
+        raise CheckpointError(f"{path}: expected safetensors or a state dict saved by PyTorch, got another format")
+    return False
+
+
+def _start(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(9)
 
 
 def _check_file(path: Path) -> None:
@@ -116,11 +133,11 @@ def _check_file(path: Path) -> None:
 
 def _check_safetensors(path: Path) -> None:
     """Name the usual disguise; a safetensors file begins with the length of its header and then a brace."""
-    with path.open("rb") as file:
-        start = file.read(9)
+    start = _start(path)
     if start[8:9] != b"{" and (start[:2] == b"PK" or start[:1] == b"\x80"):
-        remedy = "" if path.suffix in (".pt", ".pth") else "; give it the suffix .pt"
-        raise CheckpointError(f"{path}: expected safetensors, got a pickle or PyTorch file{remedy}")
+        raise CheckpointError(
+            f"{path}: expected safetensors, got a pickle or PyTorch file; --model and --weights take it"
+        )
 
 
 def _read_safetensors(path: Path) -> dict[str, Tensor]:
@@ -134,7 +151,8 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
 
 def _read_torch(path: Path) -> object:
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
+        with path.open("rb") as file:  # of a path, torch would look at the suffix
+            return torch.load(file, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise CheckpointError(
             f"{path}: expected a PyTorch file of tensors and plain values, got another format or objects that only "

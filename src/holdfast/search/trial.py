@@ -62,7 +62,13 @@ class Ended:
 
 
 def run_trial(
-    trial: Trial, plan: Plan, drawn: Mapping[str, Any], out: Path, images: Images
+    trial: Trial,
+    plan: Plan,
+    drawn: Mapping[str, Any],
+    out: Path,
+    images: Images,
+    *,
+    device: torch.device | None = None,
 ) -> Generator[Busy, None, Ended]:
     """Train and measure one trial, or go on with it; closing the generator keeps what is done.
 
@@ -72,6 +78,7 @@ def run_trial(
         drawn: its values.
         out: directory of all runs.
         images: of the search.
+        device: where to train and measure; None for the recipe's.
 
     Raises:
         HoldfastError: what another trial would run into as well.
@@ -87,7 +94,7 @@ def run_trial(
         name=recipe.name, recipe=plan.name, variant=None, seed=recipe.seed, versions=versions(), data=splits.facts(),
         search={"trial": trial.number, "values": said},
     )  # fmt: skip
-    watch = Watch(trial, plan, recipe)
+    watch = Watch(trial, plan, recipe, device)
     values: tuple[float, ...] = ()
     error = None
     try:
@@ -131,10 +138,11 @@ class Watch:
         trial: of the study.
         plan: of the search.
         recipe: of the trial.
+        device: where it is trained and measured; None for the recipe's.
     """
 
-    def __init__(self, trial: Trial, plan: Plan, recipe: Recipe) -> None:
-        self.trial, self.plan, self.recipe = trial, plan, recipe
+    def __init__(self, trial: Trial, plan: Plan, recipe: Recipe, device: torch.device | None = None) -> None:
+        self.trial, self.plan, self.recipe, self.device = trial, plan, recipe, device
         self._epochs: dict[int, Mapping[str, Any]] = {}
         self._known = set(trial.study.trials[trial.number].intermediate_values) if self._prunes else set()
 
@@ -231,7 +239,7 @@ def _trained(watch: Watch, run: Run, splits: Splits) -> Generator[Busy, None, bo
         watch(epoch)
     if watch.hopeless():
         return True
-    records = fit(watch.recipe, splits, run)
+    records = fit(watch.recipe, splits, run, device=watch.device)
     try:
         for record in records:
             if isinstance(record, Epoch):
@@ -275,8 +283,7 @@ def _checked(watch: Watch, run: Run, splits: Splits, split: str, checks: Sequenc
     """Run checks on the weights that are kept, those of the ledger left out."""
     recipe, label = watch.recipe, run.labels()[0]
     loaded = load_model(run.weights(label), trust=True)
-    if torch.cuda.is_available():
-        loaded.model.to("cuda")
+    loaded.model.to(watch.device or torch.device("cuda" if torch.cuda.is_available() else "cpu"))
     subject = Subject(loaded.model, recipe.name, label, loaded.card.hash)
     images = splits.test if split == "test" else splits.validation
     if images is None:

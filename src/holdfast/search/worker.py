@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import optuna
+import torch
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState
@@ -25,7 +26,14 @@ PAUSE = 0.2
 STATES = {"complete": TrialState.COMPLETE, "pruned": TrialState.PRUNED, "failed": TrialState.FAIL}
 
 
-def work(plan: Plan, out: Path, *, storage: str | None = None, root: Path | None = None) -> Iterator[Busy | Ended]:
+def work(
+    plan: Plan,
+    out: Path,
+    *,
+    storage: str | None = None,
+    root: Path | None = None,
+    device: torch.device | None = None,
+) -> Iterator[Busy | Ended]:
     """Run trials until the plan is fulfilled; any number of processes may do so at once.
 
     A trial that an ended process left behind, killed or interrupted, is taken up where its run stopped. Closing the
@@ -36,6 +44,7 @@ def work(plan: Plan, out: Path, *, storage: str | None = None, root: Path | None
         out: directory of all runs; trials are in `NAME/trials`.
         storage: address of a database; None for the journal file.
         root: directory of data sets.
+        device: where to train and measure; None for the recipe's.
 
     Yields:
         `Busy` after every step of training and every block of a check, and while it waits for other workers, one of
@@ -60,14 +69,16 @@ def work(plan: Plan, out: Path, *, storage: str | None = None, root: Path | None
             yield Busy(None, 0, 0, f"waiting for {others} trials of other workers")
             continue
         try:
-            yield (yield from _attempt(study, trial, plan, out, images))
+            yield (yield from _attempt(study, trial, plan, out, images, device))
         finally:
             claims.drop(trial.number)
 
 
-def _attempt(study: Study, trial: Trial, plan: Plan, out: Path, images: Images) -> Generator[Busy, None, Ended]:
+def _attempt(
+    study: Study, trial: Trial, plan: Plan, out: Path, images: Images, device: torch.device | None
+) -> Generator[Busy, None, Ended]:
     with beating(trial):
-        ended = yield from run_trial(trial, plan, trial.params, out, images)
+        ended = yield from run_trial(trial, plan, trial.params, out, images, device=device)
         if ended.error is not None:
             trial.set_user_attr(ERROR, ended.error)
         study.tell(trial, list(ended.values) if ended.state == "complete" else None, state=STATES[ended.state])

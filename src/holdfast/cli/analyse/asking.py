@@ -160,7 +160,7 @@ def measured(ready: Ready, quiet: bool, asked: About, ask: Measure) -> pl.DataFr
 
     into, run = Measures(ready.run.path, asked.question), ready.subjects[0].run
     write_answer(ready.run.path, asked.question)  # so that a report can tell what an interrupted call measured
-    with Bar(quiet=quiet).stage(f"{asked.question.kind} {run}") as show, evaluating(asked.model):
+    with Bar(quiet=quiet).stage(f"{asked.question.kind} {run}", "images") as show, evaluating(asked.model):
         for done in measure(
             into, ready.splits.test, ask, run=run, where=asked.where, block=asked.question.settings["block"],
             batch_size=ready.how.batch_size,

@@ -47,7 +47,7 @@ def ask(
     head = linear_head(seen.model, "analyse classes")
     check_linear(head, "analyse classes")
     found: list[Tensor] = []
-    with Bar(quiet=quiet).stage(f"classes {ready.subjects[0].run}") as show, evaluating(seen.model):
+    with Bar(quiet=quiet).stage(f"classes {ready.subjects[0].run}", "images") as show, evaluating(seen.model):
         check_whole(seen.model, head, seen.x[: ready.how.batch_size], "analyse classes")
         for part in features_by_batch(seen.model, seen.x, batch_size=ready.how.batch_size):
             found.append(part)

@@ -50,7 +50,7 @@ def ask(
     if known and known == len(answer.result["names"]):
         return answer
     chosen = ready.splits.test.select(permutation(len(ready.splits.test), ready.seed, "features")[:images])
-    with Bar(quiet=quiet).stage(f"features {ready.subjects[0].run}") as show:
+    with Bar(quiet=quiet).stage(f"features {ready.subjects[0].run}", "layers") as show:
         layers = _layers(seen, chosen, corruption, ready)
         drawn = {"example": chosen.index[:points].tolist(), "label": chosen.y[:points].tolist()}
         answer = replace(answer, result={**answer.result, **drawn, "names": [layer.name for layer in layers]})

@@ -31,7 +31,7 @@ def ask(
     settings = {"radii": [*sizes], "draws": draws, "by_filter": by_filter}
     seen = examples(ready, "flatness", settings, {"levels": []})
     answer, known = seen.question, len(seen.question.result["levels"])
-    with Bar(quiet=quiet).stage(f"flatness {ready.subjects[0].run}") as show:
+    with Bar(quiet=quiet).stage(f"flatness {ready.subjects[0].run}", "radii") as show:
         for level in flatness(
             seen.model, seen.x, seen.y, radii=sizes[known:], draws=draws, by_filter=by_filter,
             batch_size=ready.how.batch_size, seed=ready.seed,

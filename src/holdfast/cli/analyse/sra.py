@@ -42,7 +42,7 @@ def ask(
     seen = examples(ready, "sra", settings, {"cells": []})
     answer, cells = seen.question, [Cell(**one) for one in seen.question.result["cells"]]
     found: list[Cell] = []
-    with Bar(quiet=quiet).stage(f"sra {ready.subjects[0].run}") as show, evaluating(seen.model):
+    with Bar(quiet=quiet).stage(f"sra {ready.subjects[0].run}", "cells") as show, evaluating(seen.model):
         for cell in sra_map(
             seen.model, seen.x, seen.y, eps=sizes, sigma=sigmas, region=region, criterion=CRITERIA[loss], steps=steps,
             draws=draws, batch_size=ready.how.batch_size, known=cells, rng=Streams(ready.seed, "sra", seen.index),

@@ -63,7 +63,7 @@ def ask(
     seen = about(ready, "surface", settings, {"surfaces": []})
     answer, known = seen.question, {one["example"]: one for one in seen.question.result["surfaces"]}
     rows = [row for row in rows if int(test.index[row]) not in known]  # images add up from call to call
-    with Bar(quiet=quiet).stage(f"surface {ready.subjects[0].run}") as bar, evaluating(seen.model):
+    with Bar(quiet=quiet).stage(f"surface {ready.subjects[0].run}", "examples") as bar, evaluating(seen.model):
         for number, row in enumerate(rows, 1):
             (x, y), rng = test.batch([row]), Streams(ready.seed, "surface", test.index[[row]])
             x, y = x.to(seen.where), y.to(seen.where.device)
