@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import copy
 import math
 
 import numpy as np
@@ -76,9 +77,9 @@ def test_rows_are_those_by_hand_on_a_half_space():
 def test_the_bound_of_the_network_is_found_from_its_weights():
     model, split = zoo.linear(5, dtype=torch.float32), data()
     frame = rows(model, split, [Margin()], batch_size=7)
-    weight = model.weight.detach().double()
+    exact = copy.deepcopy(model).double()
     with torch.no_grad():
-        logits = model(split.x).double()
+        weight, logits = exact.weight.detach(), exact(split.x.double())
     first = logits.argmax(1, keepdim=True)
     lead = logits.gather(1, first) - logits
     apart = (weight[first] - weight).norm(dim=2)
