@@ -1,8 +1,8 @@
 """Certifiers as checks: rows by hand, blocks, budget, and what a broken one must not do."""
 
+import copy
 import dataclasses
 import itertools
-import copy
 import math
 
 import numpy as np
