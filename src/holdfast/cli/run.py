@@ -20,7 +20,6 @@ def command(
     from holdfast.cli import verdicts, work
     from holdfast.cli.certify import refute
     from holdfast.cli.find import find_runs
-    from holdfast.cli.outcome import show_components
     from holdfast.recipe import load_recipes
     from holdfast.report import write_report
     from holdfast.runs import prepare
@@ -48,7 +47,6 @@ def command(
         typer.echo(json.dumps(said))
     else:
         show_summary(records)
-        show_components(runs)
         show_left_out(runs)
         for line in verdicts.failures(runs):
             say(line)

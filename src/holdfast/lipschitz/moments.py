@@ -54,7 +54,8 @@ def propagate(model: Classifier, x: Tensor, sigma: float) -> Moments:
         ModelError: for a layer whose moments are not known.
     """
     inner: Any = network(model)
-    if hasattr(type(inner), "moments"):  # its own, not one that a wrapper passes on without what it does itself
+    # Its own, not one that a wrapper passes on without what it does itself; Fabric keeps the network in `module`.
+    if any(hasattr(type(owner), "moments") for owner in (inner, getattr(inner, "module", None))):
         return Moments(*inner.moments(x, sigma))
     if not isinstance(inner, nn.Module):
         raise ModelError(f"moments: expected a network of torch; got {type(inner).__name__}")
