@@ -228,6 +228,14 @@ def test_is_algorithm_3_1():
     assert float(terms.parts["clipped"]) == pytest.approx(2 / 5)
 
 
+def test_the_weight_multiplies_the_regulariser_after_its_clip():
+    model, x, y, rng = linear(3), images(5, low=0.3, high=0.7), labels(5, 3), Streams(3, "s", 5)
+    plain = SOAR(threat=Linf(0.2), clip=1.0)(model, x, y, rng=rng)
+    light = SOAR(threat=Linf(0.2), clip=1.0, weight=0.03)(model, x, y, rng=rng)
+    torch.testing.assert_close(light.total, plain.parts["loss"] + 0.03 * plain.parts["regulariser"])
+    torch.testing.assert_close(light.parts["regulariser"], plain.parts["regulariser"])
+
+
 def test_what_is_clipped_has_no_gradient():
     model, x, y = linear(3), images(5), labels(5, 3)
     terms = SOAR(threat=Linf(0.2), clip=1e-6)(model, x, y)
@@ -308,6 +316,8 @@ def test_soft_labels_need_the_cross_entropy():
         ({"draws": 0}, "draws must be at least 1, got 0"),
         ({"step": 0.0}, "step must be positive and finite, or null, got 0.0"),
         ({"clip": math.inf}, "clip must be positive and finite, or null, got inf"),
+        ({"weight": -0.1}, "weight must be finite and not negative, got -0.1"),
+        ({"weight": math.nan}, "weight must be finite and not negative, got nan"),
         ({"threat": L0(3)}, "soar has no l0 form"),
     ],
 )

@@ -27,7 +27,7 @@ ESTIMATORS: tuple[Estimator, ...] = ("root_mean_square", "mean", "scaled_mean")
 class SOAR:
     r"""Cross entropy at a nearby point, and a bound on what the loss may gain from there, to second order.
 
-    .. math:: \mathrm{CE}(x') + \min\Bigl(c,\ \frac{\rho^2 + 1}{2}\, \|H z\|_2\Bigr), \qquad
+    .. math:: \mathrm{CE}(x') + \lambda \min\Bigl(c,\ \frac{\rho^2 + 1}{2}\, \|H z\|_2\Bigr), \qquad
         H = \begin{pmatrix} \nabla^2\ell & \nabla\ell \\ \nabla\ell^\top & 1 \end{pmatrix}(x'),
         \quad z \sim N(0, I_{d+1}),
 
@@ -58,6 +58,7 @@ class SOAR:
             entropy.
         estimator: of the norm of :math:`H`.
         clip: :math:`c`, of each example; where it is reached, the regulariser has no gradient. None for none.
+        weight: :math:`\lambda`; 1 in the thesis. Without the clip a small weight keeps a young network from collapsing.
 
     Reference:
         Ma, Faghri, Papernot, Farahmand, SOAR: Second-Order Adversarial Regularization, 2020, arXiv:2004.01832, and Ma,
@@ -71,6 +72,7 @@ class SOAR:
     loss: Loss = cross_entropy
     estimator: Estimator = "root_mean_square"
     clip: float | None = 10.0
+    weight: float = 1.0
 
     def __post_init__(self) -> None:
         check_start("soar", self.start, self.threat)
@@ -81,6 +83,8 @@ class SOAR:
         for name, value in (("step", self.step), ("clip", self.clip)):
             if value is not None and not 0 < value < math.inf:
                 raise ValueError(f"{name} must be positive and finite, or null, got {value}")
+        if not 0 <= self.weight < math.inf:
+            raise ValueError(f"weight must be finite and not negative, got {self.weight}")
 
     @property
     def soft_labels(self) -> bool:
@@ -107,7 +111,7 @@ class SOAR:
         held = bound if self.clip is None else bound.clamp(max=self.clip)
         loss, regulariser = cross_entropy(around.logits, y).mean(), held.mean()
         clipped = (held < bound).to(bound).mean()
-        return Terms(loss + regulariser, {"loss": loss, "regulariser": regulariser, "clipped": clipped})
+        return Terms(loss + self.weight * regulariser, {"loss": loss, "regulariser": regulariser, "clipped": clipped})
 
     def _length(self, model: Classifier, around: Slope, y: Tensor, rng: Streams) -> Tensor:
         x = around.points
