@@ -2,8 +2,6 @@ import os
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from holdfast.errors import LedgerError
 from holdfast.results import (
@@ -14,7 +12,6 @@ from holdfast.results import (
     confusion,
     per_class,
     with_interval,
-    worst_case,
     write_atomically,
     yields,
 )
@@ -177,39 +174,6 @@ def test_runs_and_weights_are_not_mixed():
     ]
 
 
-def test_worst_case_wants_an_example_right_in_every_check():
-    table = worst_case(
-        pl.concat(
-            [rows([True, True, False, True]), rows([True, False, True, True], check="pgd"), rows([True], run="b")]
-        )
-    )
-    assert table.select("run", "examples", "correct", "checks", "accuracy").rows() == [
-        ("a", 4, 2, 2, 0.5),
-        ("b", 1, 1, 1, 1.0),
-    ]
-
-
-def test_worst_case_counts_only_examples_that_every_check_saw():
-    table = worst_case(pl.concat([rows([True] * 6), rows([True, False], check="pgd", first=3)]))
-    assert table.select("examples", "correct").rows() == [(2, 1)]
-
-
-outcome_lists = st.integers(1, 12).flatmap(
-    lambda n: st.lists(st.lists(st.booleans(), min_size=n, max_size=n), min_size=1, max_size=4)
-)
-
-
-@settings(max_examples=40, deadline=None)
-@given(outcome_lists)
-def test_worst_case_is_never_above_any_accuracy_nor_below_what_is_left(checks):
-    frame = pl.concat([rows(correct, check=f"check {i}") for i, correct in enumerate(checks)])
-    accuracy = accuracies(frame)["accuracy"]
-    worst = worst_case(frame)["accuracy"].item()
-    assert worst <= accuracy.min() + 1e-12
-    assert worst >= 1 - sum(1 - a for a in accuracy) - 1e-12
-    assert worst == pytest.approx(sum(map(all, zip(*checks, strict=True))) / len(checks[0]))
-
-
 def test_per_class_by_hand():
     table = per_class(rows([True, False, True, True]))
     assert table.select("label", "examples", "correct", "accuracy").rows() == [(0, 2, 2, 1.0), (1, 2, 1, 0.5)]
@@ -262,9 +226,6 @@ def test_an_accuracy_says_how_many_examples_wait_for_a_component():
     plain = rows([True, True, False, True], check="clean")
     table = accuracies(pl.concat([plain, composed()]))
     assert table.select("check", "correct", "unsettled").rows() == [("clean", 3, 0), ("both", 2, 1)]
-    assert worst_case(pl.concat([plain, composed()])).select("correct", "unsettled").rows() == [(1, 1)]
-    lost = rows([True, True, True, False], check="clean")  # whoever is lost elsewhere waits for nothing
-    assert worst_case(pl.concat([lost, composed()])).select("correct", "unsettled").rows() == [(1, 0)]
 
 
 def test_yields_by_hand():

@@ -136,7 +136,7 @@ def unsettled() -> pl.Expr:
 
 
 def accuracies(rows: pl.DataFrame) -> pl.DataFrame:
-    """Accuracy with Wilson interval of every run, weights and check: the headline table.
+    """Accuracy with Wilson interval of every run, weights and check.
 
     Distance and queries are means over the examples, seconds a sum. Where `unsettled` is not zero, as many examples
     wait for a component of a composed attack, and the accuracy is only an upper bound. The accuracy of a certifier is
@@ -168,34 +168,6 @@ GRADED = {"common": "common corruptions", "stored": "stored corruptions", "bar":
 def is_graded() -> pl.Expr:
     """Rows of corruptions by kind and severity."""
     return pl.col("method").is_in(list(GRADED))
-
-
-def worst_case(rows: pl.DataFrame) -> pl.DataFrame:
-    """Accuracy when an example must hold in every check of its run, over the examples that all its checks saw.
-
-    Certificates are left out: they change no image, and a smoothed one speaks of another classifier. So are corruptions
-    by kind and severity, whose errors are averaged instead.
-    """
-    per_run = rows.filter(~is_certificate() & ~is_graded()).with_columns(
-        checks=pl.col("check").n_unique().over("run", "weights")
-    )
-    examples = per_run.group_by("run", "weights", "example", maintain_order=True).agg(
-        seen=pl.col("check").n_unique(),
-        checks=pl.col("checks").first(),
-        correct=pl.col("correct").all(),
-        unsettled=unsettled().any(),
-    )
-    groups = (
-        examples.filter(pl.col("seen") == pl.col("checks"))
-        .group_by("run", "weights", maintain_order=True)
-        .agg(
-            examples=pl.len(),
-            correct=pl.col("correct").sum(),
-            checks=pl.col("checks").first(),
-            unsettled=(pl.col("correct") & pl.col("unsettled")).sum(),
-        )
-    )
-    return with_interval(groups)
 
 
 def yields(rows: pl.DataFrame) -> pl.DataFrame:

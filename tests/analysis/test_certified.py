@@ -16,7 +16,7 @@ from holdfast.analysis.certified import (
     round_radii,
     round_step,
 )
-from holdfast.results import SCHEMA, accuracies, worst_case
+from holdfast.results import SCHEMA, accuracies
 from holdfast.statistics import wilson
 
 
@@ -186,15 +186,6 @@ def test_the_nearest_break_is_over_all_checks_in_the_norm():
     # The certificate itself says that 3 is wrong; that 4 has no answer says nothing.
     assert nearest_breaks(frame, "linf").sort("example")["distance"].to_list() == [0.1, 0.0, None, 0.0, None]
     assert nearest_breaks(frame, "l1").sort("example")["distance"].to_list() == [None, 0.0, None, 0.0, None]
-
-
-def test_certificates_are_no_part_of_the_worst_case():
-    frame = pl.concat(
-        [rows([(0, 0.0)] * 5, check="clean", method="clean"), rows([(0, 0.2)] * 4, check="p", method="pgd"), rows(FIVE)]
-    )
-    (row,) = worst_case(frame).to_dicts()
-    assert (row["examples"], row["correct"], row["checks"]) == (4, 4, 2)
-    assert worst_case(rows(FIVE)).is_empty()
 
 
 def test_accuracies_tell_abstentions_and_the_average_radius():

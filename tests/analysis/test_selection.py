@@ -36,13 +36,14 @@ def test_every_quantity_is_measured():
     frame = ledger(
         rows("a", "clean", "clean", [True, True, True, False]),
         noise("a", 0.2, [True, True, False, False]),
+        rows("a", "pgd", "pgd", [True, True, False, False], params={"threat": {"linf": {"eps": 8 / 255}}}),
         rows("a", "gaussian_noise variance=0.16", "gaussian_noise", [True] + [False] * 3, params={"variance": 0.16}),
         rows("a", "margin", "margin", [True, True, True, False], radius=[1.0, 0.5, 0.3, 9.0]),
     )
     (found,) = measured(frame)
     assert (found.run, found.weights) == ("a", "last")
     assert found.values["clean accuracy"] == 0.75
-    assert found.values["worst case"] == 0.25
+    assert found.values["worst case, linf eps=8/255"] == 0.5  # noise is no part of it
     assert found.values["average radius, margin"] == pytest.approx(1.8 / 4)
     assert found.values["noise area"] == pytest.approx(noise_area([0.75, 0.5, 0.25], [0.0, 0.2, 0.4]))
 
@@ -57,6 +58,13 @@ def test_unclipped_noise_is_a_quantity_of_its_own_and_one_strength_is_no_curve()
     (found,) = measured(frame)
     assert "noise area" not in found.values
     assert found.values["noise area, unclipped"] == pytest.approx(noise_area([1.0, 0.5, 0.0], [0.0, 0.2, 0.3]))
+
+
+def test_a_worst_case_of_which_only_an_upper_bound_is_known_is_no_quantity():
+    step = {"step": "fab", "broke": None, "queries": None, "seconds": None}
+    waiting = rows("a", "autoattack", "autoattack", [True], params={"threat": {"linf": {"eps": 0.1}}})
+    frame = ledger(rows("a", "clean", "clean", [True]), [{**row, "steps": [step]} for row in waiting])
+    assert measured(frame)[0].values == {"clean accuracy": 1.0}
 
 
 RUNS = [

@@ -171,6 +171,16 @@ def test_methods_that_no_family_knows_go_by_their_own_name():
     assert describe(Shift(0.25), Check) == ("Shift", "Shift by=0.25", '{"by": 0.25}')
 
 
+def test_an_attack_that_no_recipe_knows_is_described_with_its_threat():
+    class Mine:
+        threat = Linf(0.1)
+
+        def __repr__(self):
+            return "Mine()"
+
+    assert describe(Mine(), Check) == ("Mine", "Mine", '{"repr": "Mine()", "threat": {"linf": {"eps": 0.1}}}')
+
+
 def test_a_method_without_a_name_cannot_be_written():
     with pytest.raises(RecipeError, match=r"has no name that a recipe could say; known: .*clean.*, fgsm"):
         plain(lambda x: x, Check)

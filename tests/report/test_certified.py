@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from holdfast.analysis.checks import Check
 from holdfast.report import read_runs, write_report
 from holdfast.report.brackets import ATTACKED, BETWEEN, CERTIFIED, brackets_of
 from holdfast.report.certified import LIMIT, proofs_of
-from holdfast.report.checks import Check
 from holdfast.statistics import wilson
 from tests.report.factory import FakeCheck, make_run, nearest, pgd, proved
 from tests.report.reading import Read, read
@@ -185,7 +185,7 @@ def test_a_refuted_certificate_is_an_error_at_the_top(tmp_path: Path) -> None:
 def test_without_certificates_the_section_says_so(tmp_path: Path) -> None:
     page = one(tmp_path, CLEAN, FMN)
     assert "Nothing was certified" in page.words
-    assert "certificates left out" not in page.words
+    assert "corruptions, certificates and other norms" not in page.words
 
 
 def test_certificates_are_no_attacks_in_summary_confusion_and_worst_case(tmp_path: Path) -> None:
@@ -193,9 +193,9 @@ def test_certificates_are_no_attacks_in_summary_confusion_and_worst_case(tmp_pat
     page = one(tmp_path, CLEAN, weak, pgd(0.1, [T, T, T, F, F, T]))
     accuracy = page.table("Accuracy in each check")
     assert accuracy["margin norm=l2"][1] == "0.0 % [0.0, 39.0], 6 examples without an answer"
-    assert accuracy["Every check at once"][1].startswith("66.7 %")
-    assert "right in all checks of a column, certificates left out" in page.words
-    assert "Hardest: pgd linf eps=0.1 steps=20, 66.7" in page.words
+    assert accuracy["worst case, linf eps=0.1"][1].startswith("66.7 %")
+    assert "Noise, corruptions, certificates and other norms have their own numbers." in page.words
+    assert "Hardest attack: pgd linf eps=0.1 steps=20, 66.7" in page.words
     assert "Breaks (fewer than half right) in none of the checks" in page.words
     assert "Certified by margin norm=l2: average radius 0 in ℓ2." in page.words
     assert any("pgd linf eps=0.1" in caption and "Rows are the true class" in caption for caption in page.tables)
@@ -207,14 +207,16 @@ def test_with_certificates_alone_something_is_known(tmp_path: Path) -> None:
     assert "average radius 0.15 in ℓ2, of the smoothed network." in page.words
 
 
-def test_comparisons_leave_certificates_out_of_every_check(tmp_path: Path) -> None:
+def test_comparisons_leave_certificates_out_of_the_worst_case(tmp_path: Path) -> None:
     pair = [
-        make_run(tmp_path / name, [CLEAN, pgd(0.1, [T] * 6), proved([value] * 6)], name=f"digits/{name}")
+        make_run(
+            tmp_path / name, [CLEAN, pgd(0.1, [T] * 6), pgd(0.05, [T] * 6), proved([value] * 6)], name=f"digits/{name}"
+        )
         for name, value in (("a", 0.1), ("b", None))
     ]
     table = report(tmp_path, *pair).table("b against a")
     assert table["margin norm=l2"][2] == "6"  # only a right
-    assert table["Every check at once"][2:4] == ["0", "0"]
+    assert table["worst case, linf eps=0.1"][2:4] == ["0", "0"]
 
 
 def test_nothing_certified_at_all_is_no_accident(tmp_path: Path) -> None:

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from holdfast.analysis.checks import MINIMUM_NORM, Budget, Check
 from holdfast.attacks import ATTACKS
-from holdfast.checks import CHECKS
 from holdfast.report import read_runs, write_report
-from holdfast.report.checks import AROUND, MINIMUM_NORM, Budget, Check
 from holdfast.report.distances import STEPS, distances_of
 from tests.report.factory import FakeCheck, composed, make_run, nearest, pgd
 from tests.report.reading import Read, read
@@ -37,9 +36,6 @@ def traces(page: Read, number: int = 0) -> dict[str, Any]:
 def test_the_table_of_minimum_norm_attacks_is_in_step_with_the_attacks() -> None:
     searching = {name for name, kind in ATTACKS.items() if hasattr(sys.modules[kind.__module__], "within_eps")}
     assert searching == MINIMUM_NORM
-    assert {
-        name for name, kind in CHECKS.items() if str(getattr(kind, "__annotations__", {}).get("attack")) == "Attack"
-    } == AROUND
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from holdfast.analysis.store import Answer, write_answer
 from holdfast.report import read_runs, write_report
 from holdfast.report.maps import areas, grid_maps, heat_map, sra_maps
 from holdfast.statistics import noise_area
-from tests.report.factory import FakeCheck, make_run, noise, proved
+from tests.report.factory import FakeCheck, make_run, noise, pgd, proved
 from tests.report.reading import read
 
 RECIPE = """name: grid/{name}
@@ -77,14 +77,17 @@ def test_maps_of_smoothed_robustness_are_on_the_page(tmp_path: Path, monkeypatch
 
 def test_one_number_for_each_curve(tmp_path: Path) -> None:
     clean = FakeCheck("clean", correct=[True] * 4)
+    noises = [noise(0.1, [True] * 3 + [False]), noise(0.2, [True] + [False] * 3)]
     paths = [
         make_run(tmp_path / "a", [clean, proved([0.1, 0.2, 0.3, 0.4])], name="a"),
-        make_run(tmp_path / "b", [clean, noise(0.1, [True] * 3 + [False]), noise(0.2, [True] + [False] * 3)], name="b"),
+        make_run(tmp_path / "b", [clean, *noises, pgd(0.1, [True, False] * 2)], name="b"),
     ]
     table = areas(read_runs(paths))
     assert table is not None
-    assert table.columns == ["clean accuracy", "average radius, margin norm=l2", "worst case", "noise area"]
+    worst = "worst case, linf eps=0.1"
+    assert table.columns == ["clean accuracy", "average radius, margin norm=l2", worst, "noise area"]
     assert texts(table)["a"] == ["100.0\u00a0%", "0.2500", "not run", "not run"]
+    assert texts(table)["b"][2] == "50.0\u00a0%"
     assert texts(table)["b"][3] == f"{noise_area([1.0, 0.75, 0.25], [0.0, 0.1, 0.2]):.4f}"
     assert areas(read_runs([make_run(tmp_path / "c", [clean], name="c")])) is None
 

@@ -12,7 +12,7 @@ import pytest
 from holdfast.analysis.mixing_plan import Plan
 from holdfast.report import read_runs, write_report
 from holdfast.report.plane import Plane
-from tests.report.factory import FakeCheck, composed, make_run, noise, pgd
+from tests.report.factory import FakeCheck, composed, make_run, nearest, noise, pgd
 from tests.report.reading import read
 from tests.report.test_mixing import answer, ask
 
@@ -67,6 +67,15 @@ def test_attacks_around_others_count_in_the_budget_of_these(tmp_path: Path) -> N
     )
     (told,) = section(paths).charts
     assert [trace["y"] for trace in told.figure.spec["data"]] == [(0.75,), (1.0,)]
+
+
+def test_the_reach_of_a_minimum_distance_attack_is_no_budget_beside_a_fixed_one(tmp_path: Path) -> None:
+    far = nearest("fmn", 2.0, [0.3, 0.9, 1.0, 2.0], norm="l2")
+    paths = runs(tmp_path, [CLEAN, pgd(0.5, RIGHT, norm="l2"), far], [CLEAN, far])
+    (told,) = section(paths).charts
+    assert told.figure.title == "Accuracy and robustness, ℓ2 0.5"
+    assert [trace["y"] for trace in told.figure.spec["data"]] == [(0.75,), (0.75,)]  # fmn breaks one within 0.5
+    assert [trace["text"] for trace in told.figure.spec["data"]] == [["2 attacks"], ["1 attack"]]
 
 
 def test_the_budget_is_that_of_most_runs_and_one_for_each_norm(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 import holdfast.report
 from holdfast.errors import LedgerError
 from holdfast.report import write_report
-from tests.report.factory import FakeCheck, make_run, noise, pgd
+from tests.report.factory import FakeCheck, make_run, nearest, noise, pgd
 from tests.report.reading import Read, read
 
 T, F = True, False
@@ -32,21 +32,49 @@ def test_headline_says_what_was_counted(tmp_path: Path) -> None:
     assert table["clean"] == ["4", THREE, THREE]
     assert table["gaussian_noise sigma=0.1"] == ["4", TWO, TWO]
     assert table["pgd linf eps=0.1 steps=20"] == ["4", ONE, ONE]
-    assert table["Every check at once"] == ["4", ONE, ONE]
+    assert table["worst case, linf eps=0.1"] == ["4", ONE, ONE]
     assert page.table("cost")["pgd linf eps=0.1 steps=20"] == ["20.0", "1.0", "20.0", "1.0"]
 
 
 def test_worst_case_is_over_examples_not_the_lowest_accuracy(tmp_path: Path) -> None:
-    checks = [FakeCheck("clean", correct=[T] * 4), noise(0.1, [T, T, F, F]), pgd(0.1, [F, T, T, T])]
+    checks = [FakeCheck("clean", correct=[T] * 4), pgd(0.05, [T, T, F, F]), pgd(0.1, [F, T, T, T])]
     page = report(tmp_path, make_run(tmp_path / "run", checks))
-    assert page.table("Accuracy in each check")["Every check at once"] == ["4", ONE]
-    assert "100.0 % clean; 25.0 % [4.6, 69.9] survive every check." in page.words
+    assert page.table("Accuracy in each check")["worst case, linf eps=0.1"] == ["4", ONE]
+    assert "100.0 % [51.0, 100.0] clean. Worst case in linf: 50.0 % at eps=0.05, 25.0 % at eps=0.1." in page.words
+
+
+def test_every_threat_has_its_own_worst_case_and_noise_is_in_none(tmp_path: Path) -> None:
+    checks = [
+        FakeCheck("clean", correct=[T] * 4), noise(0.5, [F] * 4), pgd(0.1, [T, T, T, F]),
+        pgd(0.5, [T, T, F, F], norm="l2"), nearest("fmn", 2.0, [0.3, 0.9, 1.0, 2.0], norm="l2"),
+    ]  # fmt: skip
+    page = report(tmp_path, make_run(tmp_path / "run", checks))
+    table = page.table("Accuracy in each check")
+    assert table["worst case, linf eps=0.1"] == ["4", THREE]
+    assert table["worst case, l2 eps=0.5"] == ["4", ONE]  # pgd breaks two, fmn one more within 0.5
+    assert table["worst case, l2 eps=2"][1].startswith("0.0 %")
+    assert list(table)[-3:] == [name for name in table if name.startswith("worst case")]
+    assert "Worst case in linf: 75.0 % at eps=0.1; in l2: 25.0 % at eps=0.5, 0.0 % at eps=2." in page.words
+    assert "Hardest noise: gaussian_noise sigma=0.5, 0.0 %." in page.words
+
+
+def test_a_run_without_an_attack_in_a_threat_has_no_worst_case_in_it(tmp_path: Path) -> None:
+    clean = FakeCheck("clean", correct=[T] * 4)
+    runs = [
+        make_run(tmp_path / "a", [clean, pgd(0.1, [T] * 4)], name="a"),
+        make_run(tmp_path / "b", [clean, pgd(0.05, [T] * 4)], name="b"),
+    ]
+    table = report(tmp_path, *runs).table("Accuracy in each check")
+    assert [table[f"worst case, linf eps={eps}"][1:] for eps in ("0.05", "0.1")] == [
+        ["not run", "100.0 % [51.0, 100.0]"],
+        ["100.0 % [51.0, 100.0]", "not run"],
+    ]
 
 
 def test_worst_case_uses_the_examples_of_all_checks(tmp_path: Path) -> None:
     checks = [FakeCheck("clean", correct=[T] * 8), pgd(0.1, [F, T, T, T])]
     table = report(tmp_path, make_run(tmp_path / "run", checks)).table("Accuracy in each check")
-    assert table["Every check at once"] == ["4", f"{THREE}, 4 of 8 examples"]
+    assert table["worst case, linf eps=0.1"] == ["4", f"{THREE}, 4 of 8 examples"]
     assert table["clean"][0] == "8"
 
 
@@ -55,7 +83,9 @@ def test_summary_says_what_holds_and_what_breaks(tmp_path: Path) -> None:
     words = report(tmp_path, make_run(tmp_path / "run", checks)).words
     assert "Holds (at most 5 points below clean) in 1 of 2 checks: gaussian_noise sigma=0.1." in words
     assert "Breaks (fewer than half right) in 1 of 2 checks: pgd linf eps=0.1 steps=20." in words
-    assert "Hardest: pgd linf eps=0.1 steps=20, 45.0 %." in words
+    assert (
+        "Hardest attack: pgd linf eps=0.1 steps=20, 45.0 %. Hardest noise: gaussian_noise sigma=0.1, 95.0 %." in words
+    )
 
 
 def test_runs_are_compared_on_the_same_examples(tmp_path: Path) -> None:
@@ -67,11 +97,21 @@ def test_runs_are_compared_on_the_same_examples(tmp_path: Path) -> None:
         make_run(tmp_path / "b", second, name="digits/noisy/seed-0"),
     )
     table = page.table("noisy against standard")
-    # Clean: 1 against 0, p = 1. PGD and jointly: 1 against 8, p = 2 (1 + 9) / 2**9 = 0.039; times 3 for Holm.
+    # Clean: 1 against 0, p = 1. PGD: 1 against 8, p = 2 (1 + 9) / 2**9 = 0.039; times 2 for Holm.
     assert table["clean"] == ["10", "▼ −10.0", "1", "0", "1.000", "1.000", "no clear difference"]
-    assert table["pgd linf eps=0.1 steps=20"] == ["10", "▲ +70.0", "1", "8", "0.039", "0.117", "no clear difference"]
-    assert table["Every check at once"] == table["pgd linf eps=0.1 steps=20"]
-    assert "Holm-corrected over these 3 tests" in page.text
+    assert table["pgd linf eps=0.1 steps=20"] == ["10", "▲ +70.0", "1", "8", "0.039", "0.078", "no clear difference"]
+    assert not [name for name in table if name.startswith("worst case")]  # a single attack has its own row
+    assert "Holm-corrected over these 2 tests" in page.text
+
+
+def test_worst_cases_are_compared_threat_by_threat(tmp_path: Path) -> None:
+    clean, weak = FakeCheck("clean", correct=[T] * 10), pgd(0.05, [T] * 10)
+    first = [clean, weak, pgd(0.1, [F] * 8 + [T] * 2), nearest("fmn", 2.0, [1.0] * 10, norm="l2")]
+    second = [clean, weak, pgd(0.1, [T] * 10), nearest("fmn", 2.0, [1.0] * 10, norm="l2")]
+    runs = [make_run(tmp_path / name, checks, name=name) for name, checks in (("a", first), ("b", second))]
+    table = report(tmp_path, *runs).table("b against a")
+    assert [name for name in table if name.startswith("worst case")] == ["worst case, linf eps=0.1"]
+    assert table["worst case, linf eps=0.1"][:4] == ["10", "▲ +80.0", "0", "8"]
 
 
 def test_runs_on_other_data_are_not_compared(tmp_path: Path) -> None:
@@ -122,6 +162,9 @@ def test_variants_of_a_method_are_lines_of_their_own(tmp_path: Path) -> None:
     ]
 
 
+WORST = ["worst case, linf eps=2", "worst case, linf eps=10"]
+
+
 def test_checks_are_ordered_by_strength_not_by_spelling(tmp_path: Path) -> None:
     checks = [
         pgd(10, [F] * 4),
@@ -130,7 +173,7 @@ def test_checks_are_ordered_by_strength_not_by_spelling(tmp_path: Path) -> None:
         FakeCheck("x", "a new one", {}, [T] * 4),
     ]
     rows = list(report(tmp_path, make_run(tmp_path / "run", checks)).table("Accuracy in each check"))[2:]
-    assert rows == ["clean", "x", "pgd linf eps=2 steps=20", "pgd linf eps=10 steps=20", "Every check at once"]
+    assert rows == ["clean", "x", "pgd linf eps=2 steps=20", "pgd linf eps=10 steps=20", *WORST]
 
 
 def test_training_curves_skip_epochs_without_validation(tmp_path: Path) -> None:
@@ -182,6 +225,7 @@ def test_never_loads_a_model() -> None:
     allowed = ("holdfast.errors", "holdfast.results", "holdfast.statistics", "holdfast.verdicts", "holdfast.report")
     # These are about ledgers and other files, and import no torch.
     allowed += ("holdfast.analysis.certified", "holdfast.analysis.selection")
+    allowed += ("holdfast.analysis.checks", "holdfast.analysis.worst_case")
     allowed += ("holdfast.analysis.spread", "holdfast.analysis.store", "holdfast.analysis.corruption")
     allowed += ("holdfast.analysis.measures", "holdfast.analysis.curvature_and_noise")
     allowed += ("holdfast.analysis.stability_bounds", "holdfast.analysis.class_verdicts")

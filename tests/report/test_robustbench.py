@@ -9,12 +9,13 @@ import pytest
 
 from holdfast.attacks import AutoAttack
 from holdfast.report import read_run, read_runs
-from holdfast.report.robustbench import PUBLISHED, fraction, headlines, write_headlines
-from tests.report.factory import FakeCheck, composed, make_run, nearest, pgd
+from holdfast.report.robustbench import PUBLISHED, headlines, write_headlines
+from tests.report.factory import FakeCheck, composed, make_run, nearest, noise, pgd
 
 T, F = True, False
 CLEAN = FakeCheck("clean", correct=[T] * 9 + [F])
 EPS = 8 / 255
+AUTO = "autoattack linf eps=8/255"
 # As in RobustBench/robustbench, model_info/cifar10/Linf/Bai2024MixedNUTS.json.
 THEIRS = {
     "link", "name", "authors", "additional_data", "number_forward_passes", "dataset", "venue", "architecture", "eps",
@@ -61,10 +62,47 @@ def test_an_unfinished_autoattack_has_none(tmp_path: Path) -> None:
 
 
 def test_a_check_that_left_no_rows_leaves_no_worst_case(tmp_path: Path) -> None:
-    (card,) = records(tmp_path / "run", [CLEAN, pgd(EPS, [T] * 10)], not_run={"best": {"autoattack linf": 10}})
+    (card,) = records(tmp_path / "run", [CLEAN, pgd(EPS, [T] * 10)], not_run={"best": {AUTO: 10}})
     assert card["worst_case_acc"] is card["autoattack_acc"] is None
     assert card["attacks"][0]["acc"] == "100.00"
-    assert card["unfinished"] == [{"what": "autoattack linf", "examples": 10}]
+    assert card["unfinished"] == [{"what": AUTO, "examples": 10}]
+
+
+OTHER_THREATS = [
+    "autoattack linf eps=16/255",
+    "pgd l2 eps=0.01",
+    "common kind=fog severity=5",
+    "uniform_noise eps=0.01",
+]
+
+
+@pytest.mark.parametrize("name", OTHER_THREATS)
+def test_a_check_of_another_threat_that_left_no_rows_does_not_matter(tmp_path: Path, name: str) -> None:
+    (card,) = records(tmp_path / "run", [CLEAN, pgd(EPS, [T] * 10)], not_run={"best": {name: 10}})
+    assert (card["worst_case_acc"], card["unfinished"]) == ("90.00", [])
+
+
+def test_an_attack_counts_in_every_record_of_a_larger_budget_and_by_its_distances_below(tmp_path: Path) -> None:
+    far = [0.0, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9, 1.5, None]
+    checks = [FakeCheck("clean", correct=[F] + [T] * 9), pgd(0.5, [F] * 2 + [T] * 8, norm="l2")]
+    small, large = records(tmp_path / "run", [*checks, nearest("fmn", 2.0, far, norm="l2")])
+    assert (small["eps"], small["worst_case_acc"]) == ("0.5", "60.00")  # 0, 0.2, 0.3 and 0.4 are broken
+    assert (large["eps"], large["worst_case_acc"]) == ("2", "10.00")
+    assert [(one["method"], one["acc"]) for one in small["attacks"]] == [("fmn", "60.00"), ("pgd", "80.00")]
+    assert [(one["method"], one["acc"]) for one in large["attacks"]] == [("fmn", "10.00"), ("pgd", "80.00")]
+
+
+def test_autoattack_of_a_smaller_budget_is_not_the_number_of_a_larger_one(tmp_path: Path) -> None:
+    checks = [CLEAN, composed("ssssssssss", eps=EPS), pgd(16 / 255, [T] * 10)]
+    assert [card["autoattack_acc"] for card in records(tmp_path / "run", checks)] == ["100.00", None]
+
+
+def test_noise_and_corruptions_stand_beside_the_worst_case(tmp_path: Path) -> None:
+    fog = FakeCheck("common fog", "common", {"kind": "fog", "severity": 1}, [F] * 10)
+    (card,) = records(tmp_path / "run", [CLEAN, pgd(EPS, [T] * 10), noise(0.1, [F] * 10), fog])
+    assert card["worst_case_acc"] == "90.00"
+    assert [(one["check"], one["acc"]) for one in card["noise"]] == [("gaussian_noise sigma=0.1", "0.00")]
+    assert card["corruptions"] == [{"family": "common corruptions", "mean_error": None, "examples": 10}]
 
 
 def test_a_part_of_the_examples_is_no_number(tmp_path: Path) -> None:
@@ -84,10 +122,10 @@ def test_every_threat_has_a_record_and_a_run_without_attacks_one(tmp_path: Path)
     checks = [CLEAN, pgd(EPS, [T] * 10), pgd(0.5, [F] * 10, norm="l2"), nearest("fmn", 0.5, [0.1] * 10, norm="l2")]
     cards = records(tmp_path / "run", checks)
     assert [(card["norm"], card["eps"], len(card["attacks"])) for card in cards] == [
-        ("L2", "0.5", 2),
         ("Linf", "8/255", 1),
+        ("L2", "0.5", 2),
     ]
-    assert [card["worst_case_acc"] for card in cards] == ["0.00", "90.00"]
+    assert [card["worst_case_acc"] for card in cards] == ["90.00", "0.00"]
     (bare,) = records(tmp_path / "bare", [CLEAN])
     assert (bare["norm"], bare["eps"], bare["clean_acc"], bare["worst_case_acc"]) == (None, None, "90.00", None)
 
@@ -100,10 +138,3 @@ def test_the_file_is_a_list_of_all_runs(tmp_path: Path) -> None:
     runs = read_runs([make_run(tmp_path / name, [CLEAN], name=f"digits/{name}") for name in "ab"])
     written = json.loads(write_headlines(runs, tmp_path / "deep" / "h.json").read_text())
     assert [card["name"] for card in written] == ["digits/a", "digits/b"]
-
-
-@pytest.mark.parametrize(
-    ("eps", "text"), [(8 / 255, "8/255"), (0.5, "0.5"), (0.1, "0.1"), (12.0, "12"), (1 / 3, "85/255")]
-)
-def test_budgets_are_written_as_usual(eps: float, text: str) -> None:
-    assert fraction(eps) == text

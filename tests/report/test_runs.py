@@ -33,15 +33,15 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
 
 def test_without_clean_check_or_common_examples_the_worst_case_is_unknown(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", [pgd(0.1, [True] * 2)])
-    other = make_run(tmp_path / "other", [CLEAN, FakeCheck("late", "late", {}, [True] * 2)])
+    other = make_run(tmp_path / "other", [CLEAN, pgd(0.1, [True] * 2)])
     part = other / "ledger" / "best-1.parquet"
     import polars as pl
 
     pl.read_parquet(part).with_columns(example=pl.col("example") + 2).write_parquet(part)
     page = read(write_report([run, other], tmp_path / "report.html"))
-    assert "clean images were not checked; 100.0 % [34.2, 100.0] survive every check." in page.words
-    assert "no example went through every check, so the worst case is unknown." in page.words
-    assert page.table("Accuracy in each check")["Every check at once"][2] == "unknown no example was in all checks"
+    assert "Clean images were not checked. Worst case in linf: 100.0 % at eps=0.1." in page.words
+    assert "Worst case in linf: unknown at eps=0.1 (no example went through all its checks)." in page.words
+    assert page.table("Accuracy in each check")["worst case, linf eps=0.1"][2] == "unknown no example was in all checks"
 
 
 def test_null_sections_and_given_weights_are_fine(tmp_path: Path) -> None:

@@ -12,13 +12,14 @@ from holdfast.report import read_run, read_runs, write_report
 from holdfast.report.compare import comparison
 from holdfast.report.shares import share_of
 from holdfast.report.unfinished import gaps
-from tests.report.factory import FakeCheck, composed, make_run, noise, pgd
+from tests.report.factory import FakeCheck, composed, make_run, pgd
 from tests.report.reading import Read, read
 
 T, F = True, False
 CLEAN = FakeCheck("clean", correct=[T] * 9 + [F])
 OPEN = composed("aabswwwwxc")  # 3 broken, 1 stands, 4 wait for b, 1 for a and b, 1 wrong before
 AUTO = OPEN.name
+WORST = "worst case, linf eps=0.1"
 # Wilson's 95 % interval of 6 of 10 has the upper end 83.2; of the 1 of 10 sure to stand, the lower end 1.8.
 BOUND = "at most 60.0 % [1.8, 83.2], 5 examples waiting"
 
@@ -42,10 +43,10 @@ def test_every_accuracy_of_an_unfinished_attack_is_an_upper_bound(tmp_path: Path
     page = report(tmp_path, make_run(tmp_path / "run", [CLEAN, OPEN]))
     table = page.table("Accuracy in each check")
     assert table[AUTO][1] == BOUND
-    assert table["Every check at once"][1] == BOUND
+    assert table[WORST][1] == BOUND
     assert page.words.count("60.0") == page.words.count("at most 60.0")
-    assert "90.0 % clean; at most 60.0 % survive every check: an upper bound, not everything was run." in page.words
-    assert f"Hardest so far: {AUTO}, at most 60.0 %." in page.words
+    assert "Worst case in linf: at most 60.0 % at eps=0.1. “At most” is an upper bound: not everything" in page.words
+    assert f"Hardest attack so far: {AUTO}, at most 60.0 %." in page.words
     assert f"Unfinished, so that only an upper bound is known, in 1 of 1 checks: {AUTO}." in page.words
 
 
@@ -75,28 +76,34 @@ def test_what_was_not_run_is_listed_component_by_component(tmp_path: Path) -> No
 
 
 def test_a_check_that_left_no_rows_makes_the_worst_case_a_bound(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run", [CLEAN, noise(0.1, [T] * 6 + [F] * 4)], weights=("best", "last"))
-    page = report(tmp_path, tell(run, not_run={"best": {"pgd linf eps=0.5": 10}}))
+    run = make_run(tmp_path / "run", [CLEAN, pgd(0.1, [T] * 6 + [F] * 4)], weights=("best", "last"))
+    page = report(tmp_path, tell(run, not_run={"best": {"fmn linf eps=0.5": 10}}))
     table = page.table("Accuracy in each check")
-    assert table["Every check at once"][1:] == ["at most 60.0 % [0.0, 83.2], 1 check not run", "60.0 % [31.3, 83.2]"]
-    assert table["gaussian_noise sigma=0.1"][1] == "60.0 % [31.3, 83.2]"
-    assert "at most 60.0 % survive every check: an upper bound" in page.words
+    assert table[WORST][1:] == ["at most 60.0 % [0.0, 83.2], 1 check not run", "60.0 % [31.3, 83.2]"]
+    assert table["pgd linf eps=0.1 steps=20"][1] == "60.0 % [31.3, 83.2]"
+    assert "Worst case in linf: at most 60.0 % at eps=0.1." in page.words
+
+
+def test_a_check_of_a_larger_budget_that_left_no_rows_leaves_the_worst_case_alone(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", [CLEAN, pgd(0.1, [T] * 6 + [F] * 4)])
+    page = report(tmp_path, tell(run, not_run={"best": {"pgd linf eps=0.5": 10, "gaussian_noise sigma=0.1": 10}}))
+    assert page.table("Accuracy in each check")[WORST][1] == "60.0 % [31.3, 83.2]"
 
 
 def test_where_nothing_is_right_nothing_can_be_lower(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run", [CLEAN, noise(0.1, [F] * 10)])
-    page = report(tmp_path, tell(run, not_run={"best": {"pgd": 10}}))
-    assert page.table("Accuracy in each check")["Every check at once"][1] == "0.0 % [0.0, 27.8]"
-    assert page.table("Not run")["pgd"][-1] == "10"
+    run = make_run(tmp_path / "run", [CLEAN, pgd(0.1, [F] * 10)])
+    page = report(tmp_path, tell(run, not_run={"best": {"fmn linf eps=0.5": 10}}))
+    assert page.table("Accuracy in each check")[WORST][1] == "0.0 % [0.0, 27.8]"
+    assert page.table("Not run")["fmn linf eps=0.5"][-1] == "10"
 
 
 def test_a_check_that_saw_a_part_of_the_examples_says_so(tmp_path: Path) -> None:
     page = report(tmp_path, make_run(tmp_path / "run", [CLEAN, pgd(0.1, [T] * 3 + [F])]))
     table = page.table("Accuracy in each check")
     assert table["pgd linf eps=0.1 steps=20"][1] == "75.0 % [30.1, 95.4], 4 of 10 examples"
-    assert table["Every check at once"][1] == "75.0 % [30.1, 95.4], 4 of 10 examples"
+    assert table[WORST][1] == "75.0 % [30.1, 95.4], 4 of 10 examples"
     assert page.table("Not run")["pgd linf eps=0.1 steps=20"][-1] == "6"
-    assert "survive every check, of the 4 of 10 examples that all checks saw." in page.words
+    assert "Only 4 of 10 examples went through all checks of linf eps=0.1." in page.words
 
 
 @pytest.mark.parametrize(("test", "missing"), [(500, [490]), (10, []), (None, [490]), (12, [2])])
@@ -137,24 +144,24 @@ def test_classes_and_confusion_mark_what_waits(tmp_path: Path) -> None:
 
 
 def test_runs_are_not_compared_where_one_is_unfinished(tmp_path: Path) -> None:
-    first = make_run(tmp_path / "a", [CLEAN, OPEN], name="a")
-    second = make_run(tmp_path / "b", [CLEAN, composed("aaaaaaaaac")], name="b")
+    first = make_run(tmp_path / "a", [CLEAN, OPEN, pgd(0.1, [T] * 10)], name="a")
+    second = make_run(tmp_path / "b", [CLEAN, composed("aaaaaaaaac"), pgd(0.1, [T] * 10)], name="b")
     page = report(tmp_path, first, second)
     table = page.table("b against a")
     unknown = [*["unknown"] * 6, "unfinished: 5 examples of a waiting"]
-    assert table[AUTO] == table["Every check at once"] == unknown
-    assert "Holm-corrected over these 1 tests" in page.words
+    assert table[AUTO] == table[WORST] == unknown
+    assert "Holm-corrected over these 2 tests" in page.words
     found = comparison(*read_runs([first, second]))
-    assert [check for check, _ in found.pairs] == ["clean"]
-    assert [check for check, _ in found.unknown] == [AUTO, "Every check at once"]
+    assert [check for check, _ in found.pairs] == ["clean", "pgd linf eps=0.1 steps=20"]
+    assert [check for check, _ in found.unknown] == [AUTO, WORST]
 
 
 def test_the_worst_case_is_compared_if_what_waits_is_lost_anyway(tmp_path: Path) -> None:
-    checks = [OPEN, pgd(0.2, [F] * 10)]
+    checks = [OPEN, pgd(0.1, [F] * 10)]
     page = report(tmp_path, *(make_run(tmp_path / name, checks, name=name) for name in "ab"))
     table = page.table("b against a")
-    assert table["Every check at once"][:2] == ["10", "= 0.0"]
-    assert list(table)[-1] == "Every check at once"
+    assert table[WORST][:2] == ["10", "= 0.0"]
+    assert list(table)[-1] == WORST
     assert table[AUTO][-1] == "unfinished: 5 examples of a waiting, 5 examples of b waiting"
 
 

@@ -6,32 +6,33 @@ import pytest
 from holdfast.checks import CHECKS, Check
 from holdfast.errors import LedgerError
 from holdfast.recipe import describe
+from holdfast.results import SCHEMA
 from holdfast.search import Goal
 from holdfast.search.values import summary
+from holdfast.threat import L2
 
 NOISE = CHECKS["gaussian_noise"]
 FEW, MANY = NOISE(sigma=0.1), NOISE(sigma=0.2)
 
 
-KINDS = {"check": pl.String, "example": pl.Int64, "correct": pl.Boolean, "loss": pl.Float64, "radius": pl.Float64}
-
-
 def rows(*checks):
-    """Rows of checks: label, whether each example is right, losses and radii."""
+    """Rows of checks: the check or a name, whether each example is right, losses, radii, and perhaps distances."""
     made = []
-    for check, correct, loss, radius in checks:
-        columns = zip(correct, loss, radius, strict=True)
-        made += [(check, example, *values) for example, values in enumerate(columns)]
-    return pl.DataFrame(made, schema=KINDS, orient="row")
-
-
-def label(check):
-    return describe(check, Check)[1]
+    for check, correct, loss, radius, *distance in checks:
+        method, name, params = (check, check, "{}") if isinstance(check, str) else describe(check, Check)
+        about = {"run": "a", "weights": "best", "check": name, "method": method, "params": params}
+        far = distance[0] if distance else [0.0] * len(correct)
+        columns = zip(correct, loss, radius, far, strict=True)
+        made += [
+            {**about, "example": i, "correct": c, "loss": ls, "radius": r, "distance": d}
+            for i, (c, ls, r, d) in enumerate(columns)
+        ]
+    return pl.DataFrame(made, schema=SCHEMA)
 
 
 LEDGER = rows(
-    (label(FEW), [True, True, False, True], [0.1, 0.2, 3.0, 0.3], [None] * 4),
-    (label(MANY), [True, False, True, True], [0.2, 4.0, 0.1, 0.5], [None] * 4),
+    (FEW, [True, True, False, True], [0.1, 0.2, 3.0, 0.3], [None] * 4),
+    (MANY, [True, False, True, True], [0.2, 4.0, 0.1, 0.5], [None] * 4),
     ("another check", [False] * 4, [9.0] * 4, [None] * 4),
 )
 
@@ -53,8 +54,21 @@ def test_rows_come_to_the_number_by_hand(goal, expected):
 
 
 def test_radii_of_wrong_answers_count_as_zero():
-    proofs = rows((label(FEW), [True, False, True], [None] * 3, [1.0, 5.0, 0.5]))
+    proofs = rows((FEW, [True, False, True], [None] * 3, [1.0, 5.0, 0.5]))
     assert summary(proofs, Goal(checks=(FEW,), score="radius")) == pytest.approx(0.5)
+
+
+def test_the_reach_of_a_minimum_distance_attack_does_not_decide_a_goal():
+    none = [0.5] * 4, [None] * 4
+    strong, far = CHECKS["pgd"](threat=L2(0.5)), CHECKS["fmn"](threat=L2(2.0))
+    noisy = [True, True, True, False]
+    ledger = rows(
+        (FEW, noisy, *none), (strong, [True, False, True, True], *none), (far, [False] * 4, *none, [0.4, 0.6, 1.0, 2.0])
+    )
+    assert summary(ledger, Goal(checks=(strong, far))) == 0.5  # fmn breaks the first within 0.5, pgd the second
+    assert summary(ledger, Goal(checks=(FEW, strong, far))) == 0.25  # noise counts where the goal names it
+    assert summary(ledger, Goal(checks=(far,))) == 0.0
+    assert summary(ledger, Goal(checks=(strong, far), score="error")) == 0.5
 
 
 def test_a_quantity_that_a_check_lacks_is_refused():

@@ -10,11 +10,12 @@ import polars as pl
 
 from holdfast.analysis.certified import average_certified_radius
 from holdfast.analysis.corruption import MCE, corrupted
+from holdfast.analysis.worst_case import worst_case
 from holdfast.errors import RecipeError, unknown
-from holdfast.results import accuracies, worst_case
+from holdfast.results import accuracies
 from holdfast.statistics import noise_area
 
-CLEAN, WORST, NOISE = "clean accuracy", "worst case", "noise area"
+CLEAN, NOISE = "clean accuracy", "noise area"
 
 
 @dataclass(frozen=True)
@@ -24,8 +25,8 @@ class Measured:
     Args:
         run: its name.
         weights: which of its weights.
-        values: by quantity: `clean accuracy`, `worst case`, `noise area`, `mean corruption error` and the average
-            radius of each certificate.
+        values: by quantity: `clean accuracy`, the worst case of each threat (`worst case, linf eps=8/255`), `noise
+            area`, `mean corruption error` and the average radius of each certificate.
     """
 
     run: str
@@ -37,7 +38,8 @@ def measured(rows: pl.DataFrame) -> tuple[Measured, ...]:
     """The quantities of every run and weights in a ledger.
 
     The noise area (AUC_GN) is that of the accuracies under Gaussian noise, from the clean images on, if there is noise
-    of two strengths or more; clipped and unclipped noise are told apart.
+    of two strengths or more; clipped and unclipped noise are told apart. A worst case of which only an upper bound is
+    known is left out.
     """
     values: dict[tuple[str, str], dict[str, float]] = {}
     noisy: dict[tuple[str, str], dict[str, dict[float, float]]] = {}
@@ -50,9 +52,8 @@ def measured(rows: pl.DataFrame) -> tuple[Measured, ...]:
             sigma = params["variance"] ** 0.5 if params.get("sigma") is None else params["sigma"]
             name = NOISE if params.get("clip", True) else f"{NOISE}, unclipped"
             noisy.setdefault(key, {}).setdefault(name, {})[sigma] = row["accuracy"]
-    for row in worst_case(rows).iter_rows(named=True):
-        if row["checks"] > 1:
-            values[row["run"], row["weights"]][WORST] = row["accuracy"]
+    for row in worst_case(rows).filter(pl.col("unsettled") == 0).iter_rows(named=True):
+        values[row["run"], row["weights"]][row["check"]] = row["accuracy"]
     for found_errors in corrupted(rows):
         mean = found_errors.mean()
         if mean is not None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from holdfast.cli.screen import interval, percent, say, table
+from holdfast.cli.screen import say, table
+from holdfast.cli.seeds import Seeds
 
 if TYPE_CHECKING:
     import polars as pl
@@ -16,48 +16,70 @@ if TYPE_CHECKING:
 
 
 def summary(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Accuracies and worst case of runs as plain records."""
+    """Accuracies of all checks and the worst case of every threat, as plain records.
+
+    `threat` is the norm and eps of a worst case, null for checks. `equal_weights` names weights that are the same as
+    those of the record and so have no record of their own.
+    """
     import polars as pl
 
     from holdfast.analysis.corruption import grade_of
-    from holdfast.results import GRADED, accuracies, worst_case, yields
+    from holdfast.analysis.worst_case import worst_case
+    from holdfast.results import GRADED, accuracies, yields
 
     frames = rows_of(runs)
     rows = pl.concat(frames)
-    left_out = {
-        frame["run"][0]: sorted(weights for weights, left in run.info().get("not_run", {}).items() if left)
-        for run, frame in zip(runs, frames, strict=True)
-    }
+    by_name = {frame["run"][0]: run for run, frame in zip(runs, frames, strict=True)}
+    left_out = {name: run.info().get("not_run", {}) for name, run in by_name.items()}
+    equal = {name: ["last"] if _last_is_best(run) else [] for name, run in by_name.items()}
     columns = ["run", "weights", "check", "examples", "correct", "accuracy", "low", "high", "unsettled"]
     columns += ["abstained", "radius", "method", "params"]
-    none = {"check": pl.lit("worst case"), "method": pl.lit(None, pl.String), "params": pl.lit(None, pl.String)}
+    none = {"method": pl.lit(None, pl.String), "params": pl.lit(None, pl.String)}
     none |= {"abstained": pl.lit(0, pl.UInt32), "radius": pl.lit(None, pl.Float64)}
-    worst = worst_case(rows).with_columns(**none).select(columns)
+    worst = worst_case(rows).with_columns(**none, threat=pl.struct("norm", "eps")).select(*columns, "threat")
     waiting: dict[tuple[str, str, str], dict[str, int]] = {}
     for run, weights, check, step, count in (
         yields(rows).select("run", "weights", "check", "step", "waiting").iter_rows()
     ):
         if count:
             waiting.setdefault((run, weights, check), {})[step] = count
-    records = pl.concat([accuracies(rows).select(columns), worst]).to_dicts()
+    records = pl.concat([accuracies(rows).select(columns), worst], how="diagonal").to_dicts()
+    seen = set(rows.select("run", "weights", "check").unique().iter_rows())
+    absent = {
+        name: {weights: [what for what in told if (name, weights, what.split(": ")[0]) not in seen]
+               for weights, told in left.items()}
+        for name, left in left_out.items()
+    }  # fmt: skip
     return [
         {
-            **_bounded({name: value for name, value in r.items() if name != "params"}),
+            **_bounded(
+                {name: value for name, value in r.items() if name != "params"},
+                absent[r["run"]].get(r["weights"], []),
+            ),
             "graded": grade_of(r["params"]) if r["method"] in GRADED else None,
             "waiting": waiting.get((r["run"], r["weights"], r["check"]), {}),
-            "left_out": left_out[r["run"]],
+            "left_out": sorted(weights for weights, left in left_out[r["run"]].items() if left),
+            "equal_weights": equal[r["run"]] if r["weights"] == "best" else [],
         }
         for r in records
     ]
 
 
-def _bounded(record: dict[str, Any]) -> dict[str, Any]:
-    """An accuracy that a waiting part could lower is no accuracy: only what it is at most is said."""
-    from holdfast.report.shares import share_of
+def _last_is_best(run: Run) -> bool:
+    return run.weights("last").exists() and run.labels() == ["best"]
 
-    if not record["unsettled"]:
+
+def _bounded(record: dict[str, Any], absent: Iterable[str]) -> dict[str, Any]:
+    """An accuracy that a part or a check not run could lower is no accuracy, only an upper bound."""
+    from holdfast.analysis.checks import Budget
+    from holdfast.report.shares import share_of
+    from holdfast.report.unfinished import counts_in
+
+    threat = record["threat"]
+    missing = sum(counts_in(what, Budget(threat["norm"], threat["eps"])) for what in absent) if threat else 0
+    share = share_of(record, absent=missing)
+    if not share.bound:
         return {**record, "at_most": None}
-    share = share_of(record)
     return {**record, "accuracy": None, "at_most": record["accuracy"], "low": share.low, "high": share.high}
 
 
@@ -81,25 +103,27 @@ def show_summary(records: Sequence[dict[str, Any]]) -> None:
     for run in dict.fromkeys(record["run"] for record in records):
         groups.setdefault(run.rsplit("/seed-", 1)[0], []).append(run)
     cells = {(r["run"], r["weights"], r["check"]): r for r in records}
+    cells |= {(r["run"], same, r["check"]): r for r in records for same in r["equal_weights"]}
     labels = {run: min(r["weights"] for r in records if r["run"] == run) for run, _, _ in cells}
-    graded = {r["check"] for r in records if r["graded"]}
-    checks = list(dict.fromkeys(check for _, _, check in cells if check != "worst case" and check not in graded))
-    lines: list[tuple[str, str, str | None]] = [(check, check, None) for check in [*checks, "worst case"]]
-    if any(weights == "last" != labels[run] for run, weights, _ in cells):
-        lines += [(f"{check}, last weights", check, "last") for check in (*checks[:1], "worst case")]
-    rows = []
-    for title, check, weights in lines:
-        found = [[cells.get((run, weights or labels[run], check)) for run in runs] for runs in groups.values()]
-        absent = [_absent(records, runs, weights) for runs in groups.values()]
-        rows.append([title, *[_share([c for c in column if c]) or a for column, a in zip(found, absent, strict=True)]])
+    columns = [(runs, Seeds(len(runs), max(map(len, groups.values())))) for runs in groups.values()]
+
+    def of(runs: Sequence[str], check: str, weights: str | None = None) -> list[dict[str, Any]]:
+        return [cell for run in runs if (cell := cells.get((run, weights or labels[run], check)))]
+
+    checks = list(dict.fromkeys(r["check"] for r in records if not (r["graded"] or r["threat"])))
+    worst = list(dict.fromkeys(r["check"] for r in records if r["threat"]))
+    rows = [[check, *[seeds.share(of(runs, check)) or "-" for runs, seeds in columns]] for check in (*checks, *worst)]
+    if any(r["weights"] == "last" != labels[r["run"]] for r in records):
+        for check in (*checks[:1], *worst):
+            rows.append([f"{check}, last weights", *[_last(of(runs, check, "last"), seeds) for runs, seeds in columns]])
     errors = _errors([record for record in records if record["weights"] == labels[record["run"]]])
-    for title in dict.fromkeys(one.title for of in errors.values() for one in of):
-        ones = [[one for run in runs for one in errors.get(run, []) if one.title == title] for runs in groups.values()]
-        rows.append([f"mean error, {title}", *map(_means, ones)])
+    for title in dict.fromkeys(one.title for each in errors.values() for one in each):
+        ones = [[one for run in runs for one in errors.get(run, []) if one.title == title] for runs, _ in columns]
+        rows.append([f"mean error, {title}", *[_means(o, seeds) for o, (_, seeds) in zip(ones, columns, strict=True)]])
     for check in dict.fromkeys(r["check"] for r in records if r["radius"] is not None):
-        found = [[cells.get((run, labels[run], check)) for run in runs] for runs in groups.values()]
-        rows.append([f"average radius, {check}", *[_radius([c for c in column if c]) for column in found]])
-    seeds = max(len(runs) for runs in groups.values())
+        radii = [seeds.mean([cell["radius"] for cell in of(runs, check)], "{:.4f}".format) for runs, seeds in columns]
+        rows.append([f"average radius, {check}", *radii])
+    seeds = max(map(len, groups.values()))
     spread = "95 % interval" if seeds == 1 else f"± standard deviation over {seeds} seeds"
     names = list(groups) if seeds > 1 else [runs[0] for runs in groups.values()]
     table([f"accuracy [{spread}]", *short_names(names)], rows)
@@ -111,11 +135,11 @@ def show_summary(records: Sequence[dict[str, Any]]) -> None:
         say(f"unfinished or uneven: '{check}' has {fewest} to {most} images; repeat the command that made it")
 
 
-def _absent(records: Sequence[dict[str, Any]], runs: Sequence[str], weights: str | None) -> str:
-    """What to say of weights without a result: not run, or not apart from the best ones."""
-    others = [r for r in records if r["run"] in runs]
-    ran = any(r["weights"] == weights or weights in r["left_out"] for r in others)
-    return "-" if weights is None or ran else "same as best"
+def _last(cells: Sequence[dict[str, Any]], seeds: Seeds) -> str:
+    """The last weights of a variant; those that equal the best ones count with their value."""
+    if len(cells) == seeds.column and all(cell["weights"] == "best" for cell in cells):
+        return "same as best"
+    return seeds.share(cells) or "-"
 
 
 def show_left_out(runs: Sequence[Run]) -> None:
@@ -132,21 +156,9 @@ def _sizes(records: Sequence[dict[str, Any]]) -> dict[str, tuple[int, int]]:
     most = max(record["examples"] for record in records)
     seen: dict[str, int] = {}
     for record in records:
-        if record["check"] != "worst case":
+        if not record["threat"]:
             seen[record["check"]] = min(record["examples"], seen.get(record["check"], most))
     return {check: (fewest, most) for check, fewest in seen.items() if fewest < most}
-
-
-def _share(cells: Sequence[dict[str, Any]]) -> str:
-    """One run's accuracy with its interval, or the mean over seeds with its standard deviation."""
-    if not cells:
-        return ""
-    most = "at most " if any(cell["unsettled"] for cell in cells) else ""
-    values = [cell["at_most"] if cell["accuracy"] is None else cell["accuracy"] for cell in cells]
-    if len(cells) == 1:
-        return f"{most}{percent(values[0])} {interval(cells[0]['low'], cells[0]['high'])}"
-    shares = [100 * value for value in values]
-    return f"{most}{statistics.fmean(shares):.1f} % ± {statistics.stdev(shares):.1f}"
 
 
 def _errors(records: Sequence[dict[str, Any]]) -> dict[str, list[Corrupted]]:
@@ -164,22 +176,12 @@ def _errors(records: Sequence[dict[str, Any]]) -> dict[str, list[Corrupted]]:
     return errors
 
 
-def _means(found: Sequence[Corrupted]) -> str:
+def _means(found: Sequence[Corrupted], seeds: Seeds) -> str:
     """A mean corruption error, or its mean over seeds with the standard deviation; a kind missing, it is none."""
     if any(one.mean() is None for one in found):
         return "not complete"
     shares = [100 * value for value in (one.mean() for one in found) if value is not None]
-    if len(shares) < 2:
-        return f"{shares[0]:.1f} %" if shares else ""
-    return f"{statistics.fmean(shares):.1f} % ± {statistics.stdev(shares):.1f}"
-
-
-def _radius(cells: Sequence[dict[str, Any]]) -> str:
-    """One run's average certified radius, or the mean over seeds with its standard deviation."""
-    radii = [cell["radius"] for cell in cells]
-    if len(radii) < 2:
-        return f"{radii[0]:.4f}" if radii else ""
-    return f"{statistics.fmean(radii):.4f} ± {statistics.stdev(radii):.4f}"
+    return seeds.mean(shares, "{:.1f}".format, " %")
 
 
 def short_names(names: Sequence[str]) -> list[str]:

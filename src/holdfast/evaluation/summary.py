@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from holdfast.analysis.certified import average_certified_radius
-from holdfast.results import accuracies, worst_case, yields
+from holdfast.analysis.worst_case import worst_case
+from holdfast.results import accuracies, yields
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Results:
 
     @property
     def worst_case(self) -> pl.DataFrame:
-        """Accuracy with interval when an example must hold in every check; certificates are left out."""
+        """Accuracy with interval of every threat (norm and eps), over all attacks with at most its budget."""
         return worst_case(self.rows)
 
     @property
@@ -44,8 +45,7 @@ class Results:
 
     def __str__(self) -> str:
         columns = ["check", "examples", "accuracy", "low", "high"]
-        worst = self.worst_case.with_columns(check=pl.lit("worst case of all"))
-        shown = str(pl.concat([self.table.select(columns), worst.select(columns)]))
+        shown = str(pl.concat([self.table.select(columns), self.worst_case.select(columns)]))
         left = [f"not run for lack of time: {what} on {count} examples" for what, count in self.not_run.items()]
         radii = [
             f"{check}: average certified radius {average:.4g} in {norm}, {abstained} abstained"

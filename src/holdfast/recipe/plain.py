@@ -14,6 +14,7 @@ import yaml
 
 from holdfast.errors import RecipeError
 from holdfast.recipe.schema import FAMILIES
+from holdfast.types import Threat
 
 
 def plain(value: Any, kind: Any) -> Any:
@@ -46,13 +47,20 @@ def describe(check: Any, kind: Any) -> tuple[str, str, str]:
     try:
         said = plain(check, kind)
     except RecipeError:
-        if dataclasses.is_dataclass(check):
-            said = {type(check).__name__: _fields(check)}
-        else:
-            said = {getattr(check, "__name__", type(check).__name__): {"repr": repr(check)}}
+        said = _unregistered(check)
     ((method, fields),) = said.items() if isinstance(said, dict) else ((said, {}),)
     params = json.dumps(fields, sort_keys=True, default=str)
     return method, " ".join([method, *_remarkable(check)]), params
+
+
+def _unregistered(check: Any) -> dict[str, Any]:
+    """A method that no family knows, with its threat if it is an attack."""
+    known = dataclasses.is_dataclass(check)
+    name = type(check).__name__ if known else getattr(check, "__name__", type(check).__name__)
+    fields = _fields(check) if known else {"repr": repr(check)}
+    if hasattr(check, "threat") and not {"threat", "attack"} & fields.keys():
+        fields["threat"] = plain(check.threat, Threat)
+    return {name: fields}
 
 
 def _remarkable(value: Any) -> list[str]:

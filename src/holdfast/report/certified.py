@@ -17,7 +17,7 @@ from holdfast.analysis.certified import (
     round_radii,
     round_step,
 )
-from holdfast.report.checks import Check, checks_of
+from holdfast.analysis.checks import Check, checks_of
 from holdfast.report.curves import NORMS, Chart, Curve
 from holdfast.report.numbers import MISSING, count, decimal, short
 from holdfast.report.runs import RunData

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from holdfast.report.checks import Check
+from holdfast.analysis.checks import Check
 from holdfast.report.numbers import count, several
 from holdfast.report.runs import RunData
 from holdfast.report.tables import NOT_RUN, Cell, Table

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from holdfast.analysis.checks import Budget
+from holdfast.analysis.worst_case import WORST, survivors, threats, title, within
 from holdfast.report.numbers import count, p_value, points, several
 from holdfast.report.runs import RunData
-from holdfast.report.tables import EVERY, Cell, Table
+from holdfast.report.tables import Cell, Table
 from holdfast.results import compared, unsettled
 from holdfast.statistics import Paired, holm
 
@@ -44,11 +46,8 @@ def comparison(first: RunData, second: RunData) -> Comparison:
     order = {check.name: place for place, check in enumerate(first.main_checks)}
     shared = [name for name in order if name in {check.name for check in second.main_checks}]
     rows = pl.concat([run.main_rows.filter(pl.col("check").is_in(shared)) for run in (first, second)])
-    joint = [check.name for check in first.main_checks if check.name in shared and not check.certificate]
-    rows = rows.select("run", "example", "correct", "check", open=unsettled())
-    if len(joint) > 1:
-        together = _jointly(rows.filter(pl.col("check").is_in(joint)), len(joint))
-        rows = pl.concat([rows, together.select(rows.columns)])
+    single = rows.select("run", "example", "correct", "check", open=unsettled())
+    rows = pl.concat([single, *(_jointly(rows, threat).select(single.columns) for threat in threats(rows))])
     unknown = _unknown(rows)
     finished = rows.filter(~pl.col("check").is_in(list(unknown)))
     pairs = sorted(compared(finished, first.label, second.label), key=lambda pair: order.get(pair[0], len(order)))
@@ -80,14 +79,14 @@ def comparison_table(result: Comparison) -> Table:
         rows.append((check, [*(Cell(text) for text in numbers), Cell(_verdict(paired, adjusted), words=True)]))
     for check, what in result.unknown:
         rows.append((check, [*[Cell("unknown")] * len(columns), Cell(f"unfinished: {what}", words=True)]))
-    rows.sort(key=lambda row: row[0] == EVERY)
+    rows.sort(key=lambda row: row[0].startswith(WORST))
     return Table(
         f"{result.second} against {result.first}: exact McNemar test on the same examples, "
         f"Holm-corrected over these {len(result.pairs)} tests.",
         "Check",
         (*columns, "Verdict"),
         rows,
-        total=bool(rows) and rows[-1][0] == EVERY,
+        totals=sum(name.startswith(WORST) for name, _ in rows),
     )
 
 
@@ -97,13 +96,11 @@ def _verdict(paired: Paired, adjusted: float) -> str:
     return "better" if paired.difference < 0 else "worse"
 
 
-def _jointly(rows: pl.DataFrame, checks: int) -> pl.DataFrame:
-    """Rows of one more check: an example holds when it holds in every check, where all were made."""
-    joint = rows.group_by("run", "example", maintain_order=True).agg(
-        seen=pl.col("check").n_unique(), correct=pl.col("correct").all(), open=pl.col("open").any()
-    )
-    whole = joint.filter(pl.col("seen") == checks)
-    return whole.with_columns(check=pl.lit(EVERY), open=pl.col("open") & pl.col("correct"))
+def _jointly(rows: pl.DataFrame, threat: Budget) -> pl.DataFrame:
+    """Rows of one more check, the worst case of a threat; none where a single attack counts, which has its own row."""
+    several_attacks = within(rows, threat).filter(pl.col("method") != "clean")["check"].n_unique() > 1
+    joint = survivors(rows if several_attacks else rows.clear(), threat)
+    return joint.with_columns(check=pl.lit(title(threat)), open=pl.col("unsettled"))
 
 
 def _unknown(rows: pl.DataFrame) -> dict[str, str]:

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from holdfast.analysis.checks import checks_of
 from holdfast.analysis.corruption import Corrupted, corrupted
 from holdfast.analysis.spread import give_or_take
 from holdfast.errors import HoldfastError
-from holdfast.report.checks import checks_of
 from holdfast.report.curves import Chart, Curve
 from holdfast.report.figures import Figure, figures
 from holdfast.report.gallery import png

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from holdfast.report.checks import GREY, SIGMA, Check
-from holdfast.report.numbers import finite, interval, short
+from holdfast.analysis.checks import GREY, SIGMA, Check, finite
+from holdfast.report.numbers import interval, short
 from holdfast.report.runs import RunData
 from holdfast.report.shares import share_of
 from holdfast.results import accuracies

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from holdfast.report.checks import Budget, Check, checks_of
+from holdfast.analysis.checks import Budget, Check, checks_of
 from holdfast.report.curves import NORMS, Chart, Curve, kinds_of, through
 from holdfast.report.numbers import count, percent, short
 from holdfast.report.runs import RunData

@@ -11,8 +11,9 @@ from typing import Any, ClassVar
 
 import yaml
 
-from holdfast.analysis.selection import CLEAN, WORST, Measured, measured
+from holdfast.analysis.selection import CLEAN, Measured, measured
 from holdfast.analysis.store import Answer
+from holdfast.analysis.worst_case import WORST
 from holdfast.report.curves import NORMS
 from holdfast.report.figures import Figure
 from holdfast.report.numbers import decimal, percent, short
@@ -82,7 +83,7 @@ def _grid(members: Sequence[tuple[Mapping[str, float], Measured]]) -> list[Table
         seeds = max(len(found) for found in places.values())
         over = f", means over {seeds} seeds" if seeds > 1 else ""
         caption = f"{title}: {name}{over}"
-        tables.append(heat_map(caption, _last(down), _last(across), values, share=name in (CLEAN, WORST)))
+        tables.append(heat_map(caption, _last(down), _last(across), values, share=_is_share(name)))
     return tables
 
 
@@ -107,19 +108,23 @@ def heat_map(caption: str, down: str, across: str, values: Mapping[Place, float]
 
 
 def areas(runs: Sequence[RunData]) -> Table | None:
-    """Clean accuracy, worst case, noise area and average radii of every run; None where there is no area or radius."""
+    """Clean accuracy, worst cases, noise area and average radii of every run; None where there is no area or radius."""
     found = [(run.label, measured(run.measured_rows)[0].values) for run in runs]
     names = list(dict.fromkeys(itertools.chain.from_iterable(values for _, values in found)))
-    if set(names) <= {CLEAN, WORST}:
+    if all(map(_is_share, names)):
         return None
 
     def cell(values: Mapping[str, float], name: str) -> Cell:
         if name not in values:
             return Cell("not run")
-        return Cell(percent(values[name]) if name in (CLEAN, WORST) else decimal(values[name], 4))
+        return Cell(percent(values[name]) if _is_share(name) else decimal(values[name], 4))
 
     rows = [(label, [cell(values, name) for name in names]) for label, values in found]
     return Table(caption="One number for each curve", corner="run", columns=names, rows=rows)
+
+
+def _is_share(name: str) -> bool:
+    return name == CLEAN or name.startswith(WORST)
 
 
 def sra_maps(runs: Sequence[RunData]) -> list[Table]:

@@ -60,13 +60,6 @@ def short(value: object) -> str:
     return f"{value:.4g}"
 
 
-def finite(value: object) -> float | None:
-    """The value as a finite number, or None when it is not one."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) if math.isfinite(value) else None
-
-
 def listed(names: Sequence[str], limit: int = 4) -> str:
     """Names in a sentence, at most `limit` of them."""
     rest = len(names) - limit

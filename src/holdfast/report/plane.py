@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 import polars as pl
 
+from holdfast.analysis.checks import Budget
 from holdfast.analysis.mixing_plan import POLICY
 from holdfast.analysis.mixing_summary import AtStrength
-from holdfast.report.checks import AROUND, Budget, Check
 from holdfast.report.curves import NORMS, Chart, Curve
 from holdfast.report.figures import COLOURS, DASHES, Figure, Key, Told, figure, plain
 from holdfast.report.mixing import asked
@@ -20,7 +20,8 @@ from holdfast.report.numbers import decimal, several, short
 from holdfast.report.runs import RunData
 from holdfast.report.shares import Share, share_of
 from holdfast.report.tables import Cell, Table, share_cell
-from holdfast.results import accuracies, worst_case
+from holdfast.report.worst_cases import all_threats, worst_cases
+from holdfast.results import accuracies
 
 HOVER = "%{fullData.name}<br>clean %{x:.1%}, attacked %{y:.1%}<br>%{text}<extra></extra>"
 
@@ -33,8 +34,8 @@ class Point:
         place: of the run in the report.
         label: its name.
         clean: accuracy on clean images.
-        worst: accuracy when an image must hold on clean images and in every attack of the budget.
-        attacks: how many.
+        worst: accuracy in the worst case of the threat.
+        attacks: how many count in it.
     """
 
     place: int
@@ -83,27 +84,16 @@ class Plane:
 
 
 def budgets(runs: Sequence[RunData], lines: Sequence[Asked]) -> list[Budget]:
-    """One of each norm: where most runs and mixtures were attacked, then where there are most attacks."""
-    seen: Counter[Budget] = Counter()
-    attacks: Counter[Budget] = Counter()
+    """One of each norm: where most runs and mixtures were attacked, then where most attacks have just this budget."""
+    among, own = all_threats(runs), Counter[Budget]()
+    seen = Counter(case.threat for run in runs for case in worst_cases(run, run.weights[0], among))
     for run in runs:
-        found = [budget for check in run.main_checks if (budget := attacked_within(check))]
-        seen.update({*found})
-        attacks.update(found)
+        own.update(check.threat for check in run.main_checks if check.threat and not check.nearest)
     seen.update({budget_of(one) for one in lines})
     chosen: dict[str, Budget] = {}
-    for budget in sorted(seen, key=lambda one: (seen[one], attacks[one], one.size)):
+    for budget in sorted(seen, key=lambda one: (seen[one], own[one], one.size)):
         chosen[budget.axis] = budget
     return [chosen[norm] for norm in sorted(chosen)]
-
-
-def attacked_within(check: Check) -> Budget | None:
-    """The budget of an attack, or of the attack that it runs; None for all other checks."""
-    inner = check.params.get("attack")
-    if check.method in AROUND and isinstance(inner, dict) and len(inner) == 1:
-        ((method, fields),) = inner.items()
-        return attacked_within(Check(check.name, method, fields)) if isinstance(fields, dict) else None
-    return check.budget if check.attack else None
 
 
 def budget_of(one: Asked) -> Budget:
@@ -112,20 +102,16 @@ def budget_of(one: Asked) -> Budget:
 
 
 def points_of(runs: Sequence[RunData], budget: Budget) -> list[Point]:
-    """The runs that have clean images and attacks of this budget, however many."""
-    found = []
+    """The runs that have clean images and a worst case in this threat."""
+    points = []
     for place, run in enumerate(runs):
-        clean = next((check.name for check in run.main_checks if check.clean), None)
-        names = [check.name for check in run.main_checks if attacked_within(check) == budget]
-        if clean is None or not names:
+        clean = run.main_rows.filter(pl.col("method") == "clean")
+        case = next(iter(worst_cases(run, run.weights[0], [budget])), None)
+        if clean.is_empty() or case is None or case.share is None:
             continue
-        rows = run.main_rows
-        joint = worst_case(rows.filter(pl.col("check").is_in([clean, *names])))
-        if joint.is_empty():
-            continue
-        alone = accuracies(rows.filter(pl.col("check") == clean)).row(0, named=True)
-        found.append(Point(place, run.label, share_of(alone), share_of(joint.row(0, named=True)), len(names)))
-    return found
+        alone = share_of(accuracies(clean).row(0, named=True))
+        points.append(Point(place, run.label, alone, case.share, case.checks - 1))
+    return points
 
 
 def plane_chart(
@@ -142,7 +128,7 @@ def plane_chart(
     drawn = [trace for number, one in enumerate(lines) for trace in _line(one, number)]
     layout = made.spec["layout"]
     x = {**layout["xaxis"], "rangemode": "normal", "tickformat": ".0%"}
-    y = {**layout["yaxis"], "title": {"text": "right in every attack", "font": {"size": 13}, "standoff": 8}}
+    y = {**layout["yaxis"], "title": {"text": "right in the worst case", "font": {"size": 13}, "standoff": 8}}
     keys = (*made.keys, *(_line_key(one, number) for number, one in enumerate(lines)))
     return replace(made, keys=keys, spec={"data": [*drawn, *dots], "layout": {**layout, "xaxis": x, "yaxis": y}})
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from holdfast.report.numbers import MISSING, SPACE, count, finite, short
+from holdfast.analysis.checks import finite
+from holdfast.report.numbers import MISSING, SPACE, count, short
 from holdfast.report.runs import RunData
 from holdfast.report.tables import Cell, Table
 

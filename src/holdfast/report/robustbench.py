@@ -14,11 +14,13 @@ from typing import Any
 
 import polars as pl
 
-from holdfast.report.checks import Budget, Check
+from holdfast.analysis.checks import Budget, Check, checks_of, fraction
+from holdfast.analysis.corruption import corrupted
+from holdfast.analysis.worst_case import threats, within, worst_case
 from holdfast.report.runs import RunData
 from holdfast.report.shares import Share, share_of
-from holdfast.report.unfinished import Gap, gaps
-from holdfast.results import accuracies, worst_case, write_atomically
+from holdfast.report.unfinished import Gap, counts_in, gaps
+from holdfast.results import accuracies, write_atomically
 
 NORMS = {"linf": "Linf", "l2": "L2", "l1": "L1", "l0": "L0"}
 PUBLISHED = {"version": "standard", "steps": 100, "targets": 9, "queries": 5000}
@@ -34,24 +36,20 @@ def write_headlines(runs: Sequence[RunData], out: Path) -> Path:
 
 def headlines(run: RunData) -> list[dict[str, Any]]:
     """A record for each threat that the run's main weights were attacked in; one without a threat if there is none."""
-    threats: list[Budget | None] = list(
-        dict.fromkeys(budget for check in run.main_checks if (budget := _threat(check)))
-    )
     missing = [gap for gap in gaps(run) if gap.weights == run.weights[0]]
-    return [_record(run, threat, missing) for threat in threats or [None]]
+    return [_record(run, threat, missing) for threat in threats(run.main_rows) or [None]]
 
 
 def _record(run: RunData, threat: Budget | None, missing: Sequence[Gap]) -> dict[str, Any]:
-    found = {row["check"]: row for row in accuracies(run.main_rows).iter_rows(named=True)}
-    attacks = [check for check in run.main_checks if threat is not None and _threat(check) == threat]
-    clean = [check.name for check in run.main_checks if check.clean]
-    names = [*clean, *(check.name for check in attacks)]
-    left = [gap for gap in missing if gap.absent or gap.check in names]
+    rows = run.main_rows.filter(pl.col("method") == "clean") if threat is None else within(run.main_rows, threat)
+    checks = checks_of(rows)
+    found = {row["check"]: row for row in accuracies(rows).iter_rows(named=True)}
+    attacks = [check for check in checks if not check.clean]
+    clean = [check.name for check in checks if check.clean]
+    left = [gap for gap in missing if (threat and gap.absent and counts_in(gap.check, threat)) or gap.check in found]
     open_ = {gap.check for gap in left if not gap.absent}
-    published = next((c.name for c in attacks if _is_published(c)), None)
-    worst = None
-    if attacks and not left:
-        worst = next(worst_case(run.main_rows.filter(pl.col("check").is_in(names))).iter_rows(named=True), None)
+    published = next((check.name for check in attacks if check.threat == threat and _is_published(check)), None)
+    worst = None if threat is None or left else next(worst_case(rows, [threat]).iter_rows(named=True), None)
     return {
         "link": None,
         "name": run.facts.get("name"),
@@ -68,13 +66,33 @@ def _record(run: RunData, threat: Budget | None, missing: Sequence[Gap]) -> dict
         "autoattack_acc": _complete(found, published, open_) if published else None,
         "worst_case_acc": _percent(share_of(worst)) if worst else None,
         "attacks": [_attack(check, found[check.name], check.name in open_) for check in attacks],
+        "noise": _noise(run, missing),
+        "corruptions": _corruptions(run),
         "unfinished": [{"what": gap.what, "examples": gap.examples} for gap in left],
-        "examples": run.main_rows.filter(pl.col("check").is_in(names))["example"].n_unique(),
+        "examples": rows["example"].n_unique(),
         "seeds": run.main_rows["seed"].drop_nulls().unique().sort().to_list(),
         "weights": run.weights[0],
         "weights_sha256": _sha256(run),
         "versions": dict(run.section("versions")),
     }
+
+
+def _noise(run: RunData, missing: Sequence[Gap]) -> list[dict[str, Any]]:
+    """Checks that change images at random, each with its own number: no threat's worst case has them."""
+    found = {row["check"]: row for row in accuracies(run.main_rows).iter_rows(named=True)}
+    checks = [check for check in run.main_checks if not (check.clean or check.attack or check.certificate)]
+    open_ = {gap.check for gap in missing}
+    return [_attack(check, found[check.name], check.name in open_) for check in checks]
+
+
+def _corruptions(run: RunData) -> list[dict[str, Any]]:
+    """The mean error under each family of corruptions by kind and severity; null where a kind is missing."""
+    found = [one for one in corrupted(run.graded) if one.weights == run.weights[0]]
+    means = [(one.title, one.mean(), one.examples) for one in found]
+    return [
+        {"family": title, "mean_error": None if mean is None else f"{100 * mean:.2f}", "examples": examples}
+        for title, mean, examples in means
+    ]
 
 
 def _attack(check: Check, row: dict[str, Any], unfinished: bool) -> dict[str, Any]:
@@ -98,13 +116,6 @@ def _percent(share: Share) -> str:
     return f"{100 * share.value:.2f}"
 
 
-def _threat(check: Check) -> Budget | None:
-    """Where an attack may search, also that inside another; None for what is no attack."""
-    if check.nearest:
-        return check.nearest
-    return check.budget if "threat" in check.params else None
-
-
 def _is_published(check: Check) -> bool:
     return check.method == "autoattack" and all(check.params.get(key) == value for key, value in PUBLISHED.items())
 
@@ -115,9 +126,3 @@ def _sha256(run: RunData) -> str | None:
     known = said.get("sha256") if isinstance(said, dict) else None
     digits: list[str] = run.main_rows["weights_hash"].drop_nulls().head(1).to_list()
     return str(known) if known else next(iter(digits), None)
-
-
-def fraction(eps: float) -> str:
-    """A budget as it is usually written: 8/255, 0.5."""
-    levels = round(eps * 255)
-    return f"{levels}/255" if eps != round(eps, 3) and levels > 0 and abs(levels / 255 - eps) < 1e-9 else f"{eps:g}"

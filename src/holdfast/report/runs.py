@@ -11,10 +11,10 @@ from typing import Any
 
 import polars as pl
 
+from holdfast.analysis.checks import Check, checks_of
 from holdfast.analysis.measures import Measured, read_measured
 from holdfast.analysis.store import Answer, read_answers
 from holdfast.errors import LedgerError
-from holdfast.report.checks import Check, checks_of
 from holdfast.report.gallery import Gallery, read_galleries
 from holdfast.results import SCHEMA, Ledger, is_graded
 from holdfast.verdicts import read_verdicts

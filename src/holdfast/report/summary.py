@@ -8,13 +8,14 @@ from dataclasses import dataclass
 import polars as pl
 
 from holdfast.analysis.certified import OF_THE_NETWORK, average_certified_radius
+from holdfast.analysis.checks import fraction
 from holdfast.analysis.corruption import corrupted
 from holdfast.report.curves import NORMS
 from holdfast.report.numbers import count, listed, percent, several, short
 from holdfast.report.runs import RunData
 from holdfast.report.shares import Share, share_of
-from holdfast.report.unfinished import absent
-from holdfast.results import accuracies, worst_case
+from holdfast.report.worst_cases import WorstCase, worst_cases
+from holdfast.results import accuracies
 
 NEAR = 0.05  # below clean, and still said to hold
 HALF = 0.5  # below it, a check is said to break the classifier
@@ -39,30 +40,37 @@ class Verdict:
 
 def verdict(run: RunData) -> Verdict:
     """Sum up one run's main weights."""
-    weights = run.weights[0]
     found = {row["check"]: share_of(row) for row in accuracies(run.main_rows).iter_rows(named=True)}
     clean = next((found[check.name] for check in run.main_checks if check.clean), None)
-    row = next(worst_case(run.main_rows).iter_rows(named=True), None)
-    worst = None if row is None else share_of(row, absent=absent(run, weights))
-    seen = "" if row is None else _seen(row["examples"], run.main_rows["example"].n_unique())
+    cases = worst_cases(run, run.weights[0])
     changed = {check.name: found[check.name] for check in run.main_checks if not check.clean and not check.certificate}
     details = (*_details(run, clean, changed), *_corrupted(run), *_certified(run))
-    only_graded = clean is not None and not changed and not run.graded.is_empty()
-    lead = f"{clean.text} {clean.interval} clean." if clean and only_graded else _lead(clean, worst, seen)
-    return Verdict(run.label, lead, details, _figures(clean, worst if changed else None))
+    return Verdict(run.label, _lead(clean, cases), details, _figures(clean, cases))
 
 
-def _lead(clean: Share | None, worst: Share | None, seen: str) -> str:
-    first = f"{clean.text} clean" if clean else "clean images were not checked"
-    if worst is None:
-        return f"{first}; no example went through every check, so the worst case is unknown."
-    if worst.bound:
-        return f"{first}; {worst.text} survive every check{seen}: an upper bound, not everything was run."
-    return f"{first}; {worst.text} {worst.interval} survive every check{seen}."
+def _lead(clean: Share | None, cases: Sequence[WorstCase]) -> str:
+    """Clean accuracy, then the worst cases norm by norm."""
+    first = f"{clean.text} {clean.interval} clean" if clean else "Clean images were not checked"
+    norms = dict.fromkeys(case.threat.axis for case in cases)
+    worst = [f"{norm}: " + ", ".join(_at(case) for case in cases if case.threat.axis == norm) for norm in norms]
+    notes = {_seen(case): None for case in cases if case.missing}
+    bound = any(case.share and case.share.bound for case in cases)
+    notes |= {"“At most” is an upper bound: not everything was run": None} if bound else {}
+    return ". ".join([first, *([f"Worst case in {'; in '.join(worst)}"] if worst else []), *notes]) + "."
 
 
-def _seen(examples: int, total: int) -> str:
-    return "" if examples == total else f", of the {count(examples)} of {count(total)} examples that all checks saw"
+def _at(case: WorstCase) -> str:
+    eps = f"eps={fraction(case.threat.size)}"
+    return f"{case.share.text} at {eps}" if case.share else f"unknown at {eps} (no example went through all its checks)"
+
+
+def _seen(case: WorstCase) -> str:
+    total = count(case.examples + case.missing)
+    return f"Only {count(case.examples)} of {total} examples went through all checks of {_name(case)}"
+
+
+def _name(case: WorstCase) -> str:
+    return f"{case.threat.axis} eps={fraction(case.threat.size)}"
 
 
 def _details(run: RunData, clean: Share | None, changed: Mapping[str, Share]) -> tuple[str, ...]:
@@ -84,10 +92,22 @@ def _details(run: RunData, clean: Share | None, changed: Mapping[str, Share]) ->
     lines.append(f"Breaks (fewer than half right) {_where(broken, checks)}.")
     if waiting := [name for name, share in changed.items() if share.bound]:
         lines.append(f"Unfinished, so that only an upper bound is known, {_where(waiting, checks)}.")
-    hardest = min(changed, key=lambda name: changed[name].value)
-    so_far = " so far" if waiting else ""
-    lines.append(f"Hardest{so_far}: {hardest}, {changed[hardest].text}. Numbers: {about}.")
+    attacks = {check.name for check in run.main_checks if check.attack}
+    hardest = [
+        _hardest("attack", {name: share for name, share in changed.items() if name in attacks}),
+        _hardest("noise", {name: share for name, share in changed.items() if name not in attacks}),
+    ]
+    lines.append(" ".join([*filter(None, hardest), f"Numbers: {about}."]))
     return tuple(lines)
+
+
+def _hardest(kind: str, shares: Mapping[str, Share]) -> str:
+    """The lowest accuracy among checks of one kind; empty if there are none."""
+    if not shares:
+        return ""
+    name = min(shares, key=lambda name: shares[name].value)
+    so_far = " so far" if any(share.bound for share in shares.values()) else ""
+    return f"Hardest {kind}{so_far}: {name}, {shares[name].text}."
 
 
 def _corrupted(run: RunData) -> tuple[str, ...]:
@@ -112,6 +132,6 @@ def _where(names: Sequence[str], checks: str) -> str:
     return f"in {len(names)} of {checks}: {listed(names)}" if names else "in none of the checks"
 
 
-def _figures(clean: Share | None, worst: Share | None) -> tuple[tuple[str, str, str], ...]:
-    named = [("clean", clean), ("every check", worst)]
+def _figures(clean: Share | None, cases: Sequence[WorstCase]) -> tuple[tuple[str, str, str], ...]:
+    named = [("clean", clean), *((_name(case), case.share) for case in cases)]
     return tuple((name, share.text, share.note) for name, share in named if share)

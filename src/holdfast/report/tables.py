@@ -9,15 +9,16 @@ from typing import Any
 
 import polars as pl
 
-from holdfast.report.checks import Check, checks_of
-from holdfast.report.numbers import count, counts, decimal, finite, several
+from holdfast.analysis.checks import Check, checks_of, finite
+from holdfast.analysis.worst_case import title
+from holdfast.report.numbers import count, counts, decimal, several
 from holdfast.report.runs import RunData
 from holdfast.report.shares import Share, share_of
-from holdfast.report.unfinished import Gap, absent, unseen
-from holdfast.results import accuracies, worst_case
+from holdfast.report.unfinished import Gap, unseen
+from holdfast.report.worst_cases import WorstCase, all_threats, worst_cases
+from holdfast.results import accuracies
 
 NOT_RUN = "not run"
-EVERY = "Every check at once"
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Table:
         columns: headings.
         rows: heading and cells of each row.
         groups: headings above neighbouring columns, with how many each spans; they cover all columns or are empty.
-        total: whether the last row sums up the others.
+        totals: how many of the last rows sum up the others.
     """
 
     caption: str
@@ -59,7 +60,7 @@ class Table:
     columns: Sequence[str]
     rows: Sequence[tuple[str, Sequence[Cell]]]
     groups: Sequence[tuple[str, int]] = ()
-    total: bool = False
+    totals: int = 0
 
 
 def share_cell(share: Share, note: str = "") -> Cell:
@@ -78,9 +79,8 @@ def all_checks(runs: Sequence[RunData]) -> tuple[Check, ...]:
 
 
 def headline(runs: Sequence[RunData]) -> Table:
-    """Accuracy with interval of every check, run and weights, and the worst case over the checks."""
+    """Accuracy with interval of every check, run and weights, and the worst case of every threat."""
     found = _by_place(accuracies(all_rows(runs)))
-    worst = {(row["run"], row["weights"]): row for row in worst_case(all_rows(runs)).iter_rows(named=True)}
     places = _places(runs)
     missing = {(run.label, weights): unseen(run, weights) for run in runs for weights in run.weights}
     rows = []
@@ -91,26 +91,25 @@ def headline(runs: Sequence[RunData]) -> Table:
             for place, row in zip(places, here, strict=True)
         ]
         rows.append((check.name, [Cell(counts([row["examples"] for row in here if row])), *cells]))
-    if worst:
-        rows.append((EVERY, [Cell(counts([row["examples"] for row in worst.values()])), *_worst_cells(runs, worst)]))
+    worst = worst_rows(runs)
     return Table(
         "Accuracy in each check, in percent of the examples, with its 95 % Wilson interval.",
         "Check",
         ("Examples", *(f"{weights} weights" for _, weights in places)),
-        rows,
+        [*rows, *worst],
         groups=(("", 1), *((run.label, len(run.weights)) for run in runs)),
-        total=bool(worst),
+        totals=len(worst),
     )
 
 
 def _remark(row: Mapping[str, Any], missing: int) -> str:
     abstained = f"{several(row['abstained'], 'example')} without an answer" if row["abstained"] else ""
-    return ", ".join(filter(None, (abstained, part(row, missing))))
+    return ", ".join(filter(None, (abstained, part(row["examples"], missing))))
 
 
-def part(row: Mapping[str, Any], missing: int) -> str:
+def part(seen: int, missing: int) -> str:
     """That a check has seen only a part of the examples; empty if it has seen all."""
-    return f"{count(row['examples'])} of {count(row['examples'] + missing)} examples" if missing else ""
+    return f"{count(seen)} of {count(seen + missing)} examples" if missing else ""
 
 
 def unfinished_table(found: Sequence[Gap]) -> Table:
@@ -208,18 +207,26 @@ def _by_place(frame: pl.DataFrame) -> dict[tuple[str, str, str], dict[str, Any]]
     return {(row["run"], row["weights"], row["check"]): row for row in frame.iter_rows(named=True)}
 
 
-def _worst_cells(runs: Sequence[RunData], worst: dict[tuple[str, str], dict[str, Any]]) -> list[Cell]:
-    """The worst case of each column; where columns differ in their number of checks, each says its own."""
-    numbers = {row["checks"] for row in worst.values()}
-    cells = []
-    for run in runs:
-        for weights in run.weights:
-            row = worst.get((run.label, weights))
-            if row is None:
-                cells.append(Cell("unknown", "no example was in all checks"))
-                continue
-            total = run.rows.filter(pl.col("weights") == weights)["example"].n_unique()
-            checks = several(row["checks"], "check") if len(numbers) > 1 else ""
-            note = ", ".join(filter(None, (checks, part(row, total - row["examples"]))))
-            cells.append(share_cell(share_of(row, absent=absent(run, weights)), note))
-    return cells
+def worst_rows(runs: Sequence[RunData]) -> list[tuple[str, list[Cell]]]:
+    """A row for every threat, with the worst case of each column."""
+    among = all_threats(runs)
+    columns = [
+        {case.threat: case for case in worst_cases(run, weights, among)} for run in runs for weights in run.weights
+    ]
+    return [_worst_row([column.get(threat) for column in columns], title(threat)) for threat in among]
+
+
+def _worst_row(cases: Sequence[WorstCase | None], name: str) -> tuple[str, list[Cell]]:
+    """One threat; where columns differ in their number of checks, each states its own."""
+    attacked = [case for case in cases if case]
+    differ = len({case.checks for case in attacked}) > 1
+    return name, [Cell(counts([case.examples for case in attacked])), *(_worst_cell(case, differ) for case in cases)]
+
+
+def _worst_cell(case: WorstCase | None, differ: bool) -> Cell:
+    if case is None:
+        return Cell(NOT_RUN)
+    if case.share is None:
+        return Cell("unknown", "no example was in all checks")
+    checks = several(case.checks, "check") if differ else ""
+    return share_cell(case.share, ", ".join(filter(None, (checks, part(case.examples, case.missing)))))

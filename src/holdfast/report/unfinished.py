@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
-from holdfast.report.numbers import finite
+from holdfast.analysis.checks import MINIMUM_NORM, Budget, finite
 from holdfast.report.runs import RunData
 from holdfast.results import yields
+
+NAMED = re.compile(r"\b(?P<norm>\w+) eps=(?P<eps>[\d.e+-]+(?:/\d+)?)")
+"""The threat in the name of an attack, such as `pgd linf eps=8/255 steps=20`."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,18 @@ class Gap:
         return f"{self.check}: {self.component}" if self.component else self.check
 
 
+def counts_in(check: str, threat: Budget) -> bool:
+    """Whether a check counts in the worst case of a threat; where it left no rows, only its name says what it is."""
+    if check == "clean":
+        return True
+    budget = NAMED.search(check)
+    if budget is None or budget["norm"] != threat.axis:
+        return False
+    top, _, bottom = budget["eps"].partition("/")
+    nearest = not MINIMUM_NORM.isdisjoint(check.split())
+    return nearest or float(top) / float(bottom or 1) <= threat.size
+
+
 def gaps(run: RunData) -> tuple[Gap, ...]:
     """Everything that was not run, for all weights; the rows decide wherever there are any."""
     said = run.section("not_run")
@@ -46,9 +62,9 @@ def gaps(run: RunData) -> tuple[Gap, ...]:
     return tuple(gap for weights in (*run.weights, *others) for gap in _of_weights(run, weights, said.get(weights)))
 
 
-def absent(run: RunData, weights: str) -> int:
-    """How many checks of some weights left no row at all."""
-    return sum(gap.absent for gap in gaps(run) if gap.weights == weights)
+def absent(run: RunData, weights: str, threat: Budget) -> int:
+    """How many checks that would count in the worst case of a threat left no row at all."""
+    return sum(gap.absent and counts_in(gap.check, threat) for gap in gaps(run) if gap.weights == weights)
 
 
 def unseen(run: RunData, weights: str) -> dict[str, int]:

@@ -23,7 +23,8 @@ class Goal:
     Args:
         score: name of a validation score; with checks: accuracy, error, loss or radius (the average certified one).
         checks: what to try on the trained network.
-        over: with several checks: the worst (an example must hold in all of them), or the mean over the checks.
+        over: with several checks: the worst (an example must survive all of them; an attack that minimises a distance
+            counts at the largest budget of the others in its norm), or the mean over the checks.
         split: images of the checks. Choosing on test images makes their numbers too good to report.
         direction: maximize or minimize; None for what the score's name suggests.
     """

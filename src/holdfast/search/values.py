@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from holdfast.analysis.worst_case import largest, within
 from holdfast.checks import Check
 from holdfast.errors import LedgerError
 from holdfast.recipe import describe
@@ -17,7 +18,8 @@ def summary(rows: pl.DataFrame, goal: Goal) -> float:
 
     .. math:: \frac1n\sum_i \min_j c_{ij} \quad\text{(worst)}, \qquad \frac1{nm}\sum_{i,j} c_{ij} \quad\text{(mean)},
 
-    the error 1 minus it, the radius a mean over examples, in which wrong answers count as 0, of the least or the mean
+    where attacks that minimise a distance are judged at the largest budget that other attacks of the goal have in their
+    norm, if there are any. The error is 1 minus it, the radius a mean over examples, in which wrong answers count as 0, of the least or the mean
     radius over the checks, and the loss likewise with the greatest.
 
     Args:
@@ -37,8 +39,17 @@ def summary(rows: pl.DataFrame, goal: Goal) -> float:
     }[goal.score]
     least = goal.score in ("accuracy", "radius")
     over = pl.col("value").mean() if goal.over == "mean" else pl.col("value").min() if least else pl.col("value").max()
+    if goal.over == "worst" and goal.score in ("accuracy", "error"):
+        here = _judged(here)
     found = here.with_columns(value=quantity)
     empty = found.filter(pl.col("value").is_null())
     if len(empty):
         raise LedgerError(f"search.objective: '{empty['check'][0]}' has no {goal.score}; choose another score")
     return float(found.group_by("example").agg(over)["value"].mean())  # type: ignore[arg-type]
+
+
+def _judged(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows in which attacks say who survives the largest budget of their norm; those of other checks as they are."""
+    attacked = [within(rows, threat) for threat in largest(rows)]
+    names = {check for frame in attacked for check in frame["check"]}
+    return pl.concat([rows.filter(~pl.col("check").is_in(names)), *attacked])

@@ -1,4 +1,4 @@
-"""The checks of a ledger: their order on the page, and the budget that each allows."""
+"""The checks of a ledger as its rows describe them: their order, and the budget that each allows."""
 
 from __future__ import annotations
 
@@ -11,16 +11,12 @@ from typing import Any
 import polars as pl
 
 from holdfast.errors import LedgerError
-from holdfast.report.numbers import finite
 from holdfast.results import is_certificate
 
 SIGMA, GREY = "sigma", "grey"
 
 MINIMUM_NORM = frozenset({"fab", "deepfool", "ddn", "fmn", "cw", "cw_linf", "hopskipjump", "boundary"})
 """Attacks whose point is the nearest success they found, and not just one within eps."""
-
-AROUND = frozenset({"aimed", "targeted", "eight_bit", "eot", "transfer"})
-"""Methods that run another attack, which stands in their field `attack`."""
 
 
 @dataclass(frozen=True)
@@ -60,25 +56,23 @@ class Check:
     @property
     def attack(self) -> bool:
         """Whether it searches for a wrong answer."""
-        return "threat" in self.params or (self.method in AROUND and "attack" in self.params)
+        return "threat" in _innermost(self.method, self.params)[1]
+
+    @property
+    def threat(self) -> Budget | None:
+        """Norm and eps of an attack, also of one that runs inside another; None for all other checks."""
+        return _budget(*_innermost(self.method, self.params)) if self.attack else None
 
     @property
     def budget(self) -> Budget | None:
         """Where the check stands on an axis; None for methods without one."""
-        axis, size = _axis_and_size(self.method, self.params)
-        return None if size is None else Budget(axis, size)
+        return _budget(self.method, self.params)
 
     @property
     def nearest(self) -> Budget | None:
         """Norm and largest distance of a check that looks for the nearest success; None for all others."""
-        method, params = self.method, self.params
-        while method in AROUND and isinstance(inner := params.get("attack"), dict) and len(inner) == 1:
-            ((method, fields),) = inner.items()
-            params = fields if isinstance(fields, dict) else {}
-        if method not in MINIMUM_NORM or params.get("until_lost"):
-            return None
-        axis, size = _axis_and_size(method, params)
-        return None if size is None else Budget(axis, size)
+        method, params = _innermost(self.method, self.params)
+        return self.threat if method in MINIMUM_NORM and not params.get("until_lost") else None
 
 
 def checks_of(rows: pl.DataFrame) -> tuple[Check, ...]:
@@ -86,7 +80,15 @@ def checks_of(rows: pl.DataFrame) -> tuple[Check, ...]:
     names = rows.group_by("check", maintain_order=True).agg(
         pl.col("method", "params").first(), certificate=is_certificate().any()
     )
-    return tuple(sorted((Check(n, m, _parsed(n, p), c) for n, m, p, c in names.iter_rows()), key=_order))
+    return tuple(sorted((Check(n, m, parsed(n, p), c) for n, m, p, c in names.iter_rows()), key=_order))
+
+
+def _innermost(method: str, params: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """The method that searches: of an attack that runs another, the one in its field `attack`."""
+    while "threat" not in params and isinstance(inner := params.get("attack"), dict) and len(inner) == 1:
+        ((method, fields),) = inner.items()
+        params = fields if isinstance(fields, dict) else {}
+    return method, params
 
 
 def _order(check: Check) -> tuple[bool, str, str, float, str]:
@@ -94,12 +96,18 @@ def _order(check: Check) -> tuple[bool, str, str, float, str]:
     return not check.clean, check.method, budget.axis, budget.size, check.name
 
 
-def _parsed(name: str, params: str | None) -> Mapping[str, Any]:
+def parsed(name: str, params: str | None) -> Mapping[str, Any]:
+    """The fields of a check from its JSON."""
     try:
         value = json.loads(params or "{}")
     except json.JSONDecodeError as error:
         raise LedgerError(f"check '{name}': expected its params as JSON ({error})") from error
     return value if isinstance(value, dict) else {}
+
+
+def _budget(method: str, params: Mapping[str, Any]) -> Budget | None:
+    axis, size = _axis_and_size(method, params)
+    return None if size is None else Budget(axis, size)
 
 
 def _axis_and_size(method: str, params: Mapping[str, Any]) -> tuple[str, float | None]:
@@ -122,3 +130,18 @@ def _deviation(params: Mapping[str, Any]) -> float | None:
     if variance is not None and variance >= 0:
         return math.sqrt(variance)
     return finite(params.get("sigma"))
+
+
+def fraction(eps: float) -> str:
+    """A budget as it is usually written, 8/255 or 0.5; different budgets never look the same."""
+    levels = round(eps * 255)
+    if eps != round(eps, 3) and levels > 0 and levels / 255 == eps:
+        return f"{levels}/255"
+    return f"{eps:g}" if float(f"{eps:g}") == eps else repr(eps)
+
+
+def finite(value: object) -> float | None:
+    """The value as a finite number, or None when it is not one."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if math.isfinite(value) else None
