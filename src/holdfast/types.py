@@ -156,7 +156,8 @@ class Objective(Protocol):
 
     One that also takes label distributions, (N, K), says so with a class attribute `soft_labels = True`. Most say in a
     property `passes` what a step costs. One that wants several steps of the optimizer for each batch says so in a field
-    `replays`.
+    `replays`. One that has got fields whose defaults are not what it did before them says in `former` what it did, so
+    that recipes of older runs keep their meaning.
     """
 
     def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:

@@ -29,12 +29,12 @@ name: tiny
 data: digits
 model: linear
 checks:
-  - chain: {of: [{occlusion: {count: 2, size: 3}}, {gaussian_noise: {sigma: 0.1}}]}
+  - chain: {of: [{gaussian_noise: {sigma: 0.1}}, {occlusion: {count: 2, size: 3}}]}
 """
     (recipe,) = parse_recipes(text)
-    assert recipe.checks == (Chain(of=(Occlusion(count=2, size=3), GaussianNoise(0.1))),)
+    assert recipe.checks == (Chain(of=(GaussianNoise(0.1), Occlusion(count=2, size=3))),)
     _, label, _ = describe(recipe.checks[0], Corruption)
-    assert label == "chain occlusion count=2 size=3 + gaussiannoise sigma=0.1"
+    assert label == "chain gaussiannoise sigma=0.1 + occlusion count=2 size=3"
 
 
 def test_none_is_refused():

@@ -53,15 +53,39 @@ def test_channels_are_hidden_together():
         assert torch.equal(corruption(x)[~hidden], x[~hidden])
 
 
-def test_detail_below_the_factor_is_lost_and_what_is_coarser_stays():
-    line = torch.linspace(0, 1, 12)
-    ramp = line.expand(1, 1, 12, 12)
-    torch.testing.assert_close(DownUp(factor=3)(ramp)[..., 1:-1], ramp[..., 1:-1], atol=1e-6, rtol=0)
-    assert float((DownUp(factor=3)(ramp) - ramp).abs().max()) < 0.1
-    board = ((torch.arange(12)[:, None] + torch.arange(12)) % 2).float().expand(1, 1, 12, 12)
-    assert float((DownUp(factor=3)(board) - 0.5).abs().max()) < 0.06
-    torch.testing.assert_close(DownUp(factor=1)(board), board)
-    torch.testing.assert_close(DownUp(factor=100)(board), torch.full_like(board, 0.5))
+BOARD = ((torch.arange(12)[:, None] + torch.arange(12)) % 2).float().expand(1, 1, 12, 12)
+
+
+@pytest.mark.parametrize("antialias", [False, True])
+def test_what_is_coarser_than_the_sampling_stays(antialias):
+    ramp = torch.linspace(0, 1, 12).expand(1, 1, 12, 12)
+    down_up = DownUp(factor=3, antialias=antialias)
+    torch.testing.assert_close(down_up(ramp)[..., 1:-1], ramp[..., 1:-1], atol=1e-6, rtol=0)
+    assert float((down_up(ramp) - ramp).abs().max()) < 0.1
+    torch.testing.assert_close(DownUp(factor=1, antialias=antialias)(BOARD), BOARD)
+
+
+def test_finer_detail_is_lost_with_antialiasing_and_becomes_a_pattern_without():
+    assert float((DownUp(factor=3, antialias=True)(BOARD) - 0.5).abs().max()) < 0.06
+    torch.testing.assert_close(DownUp(factor=100, antialias=True)(BOARD), torch.full_like(BOARD, 0.5))
+    # With a factor of 3 the sampling points are the pixels 1, 4, 7, 10: every third one is the board again.
+    small = BOARD[..., 1::3, 1::3]
+    expected = torch.nn.functional.interpolate(small, (12, 12), mode="bilinear", align_corners=False)
+    torch.testing.assert_close(DownUp(factor=3)(BOARD), expected)
+    assert float((expected - 0.5).abs().max()) == 0.5
+
+
+def test_sampling_without_antialiasing_by_hand():
+    # Eight pixels to int(8 / 3) = 2: points 1.5 and 5.5, so (x1 + x2) / 2 and (x5 + x6) / 2; back at (2i - 3) / 8.
+    x = torch.tensor([0.9, 0.2, 0.4, 0.9, 0.9, 0.5, 0.7, 0.9], dtype=torch.float64).view(1, 1, 1, 8)
+    low, high = 0.3, 0.6
+    between = [low + (high - low) * (i + 0.5 - 2) / 4 for i in range(2, 6)]
+    expected = torch.tensor([low, low, *between, high, high], dtype=torch.float64).view(1, 1, 1, 8)
+    torch.testing.assert_close(DownUp(factor=3)(x), expected)
+    # With antialiasing 8 / 3 is rounded to 3 pixels, means over pixels 0 to 2, 2 to 5 and 5 to 7.
+    means = torch.tensor([0.5, 0.675, 0.7], dtype=torch.float64).view(1, 1, 1, 3)
+    expected = torch.nn.functional.interpolate(means, (1, 8), mode="bilinear", align_corners=False)
+    torch.testing.assert_close(DownUp(factor=3, antialias=True)(x), expected)
 
 
 @pytest.mark.parametrize(

@@ -26,13 +26,28 @@ def test_noisy_is_the_cross_entropy_of_the_noisy_images():
     torch.testing.assert_close(Noisy(sigma=0.3)(model, X, Y, rng=rng()).total, expected)
 
 
-def test_clean_and_noisy_is_the_weighted_sum_of_its_parts():
+@pytest.mark.parametrize(("joint", "divisor"), [(True, 1.7), (False, 1.0)])
+def test_clean_and_noisy_is_the_weighted_mean_or_sum_of_its_parts(joint, divisor):
     model = linear(3)
-    terms = CleanAndNoisy(sigma=0.3, weight=0.7)(model, X, Y, rng=rng())
+    terms = CleanAndNoisy(sigma=0.3, weight=0.7, joint=joint)(model, X, Y, rng=rng())
     clean, loud = cross_entropy(model(X), Y).mean(), cross_entropy(model(noisy(0.3)), Y).mean()
-    torch.testing.assert_close(terms.total, clean + 0.7 * loud)
+    torch.testing.assert_close(terms.total, (clean + 0.7 * loud) / divisor)
     torch.testing.assert_close(terms.parts["clean"], clean)
     torch.testing.assert_close(terms.parts["noisy"], loud)
+
+
+def test_a_joint_pass_is_the_mean_loss_of_one_batch_of_both():
+    model = normed(dropout=0.0).train()
+    expected = cross_entropy(model(torch.cat([X, noisy(0.3)])), torch.cat([Y, Y])).mean()
+    torch.testing.assert_close(CleanAndNoisy(sigma=0.3)(model, X, Y, rng=rng()).total, expected)
+    # Layers that look at the whole batch see both kinds of images at once, or one after the other.
+    apart = CleanAndNoisy(sigma=0.3, joint=False)(model, X, Y, rng=rng()).total
+    assert float((apart / 2 - expected).detach().abs()) > 1e-4
+
+
+def test_a_joint_pass_takes_soft_labels():
+    model, soft = linear(3), torch.nn.functional.one_hot(Y, 3).to(X)
+    torch.testing.assert_close(CleanAndNoisy()(model, X, soft).total, CleanAndNoisy()(model, X, Y).total)
 
 
 def test_stability_is_the_mean_distance_of_the_features_not_squared():
@@ -47,7 +62,8 @@ def test_without_noise_all_are_the_clean_loss():
     model = normed()
     clean = cross_entropy(model(X), Y).mean()
     torch.testing.assert_close(Noisy(sigma=0.0)(model, X, Y).total, clean)
-    torch.testing.assert_close(CleanAndNoisy(sigma=0.0, weight=1.0)(model, X, Y).total, 2 * clean)
+    torch.testing.assert_close(CleanAndNoisy(sigma=0.0, weight=3.0)(model, X, Y).total, clean)
+    torch.testing.assert_close(CleanAndNoisy(sigma=0.0, weight=1.0, joint=False)(model, X, Y).total, 2 * clean)
     terms = Stability(sigma=0.0)(model, X, Y)
     torch.testing.assert_close(terms.total, clean)
     grads = torch.autograd.grad(terms.total, list(model.parameters()))
@@ -63,3 +79,8 @@ def test_stability_wants_features_and_says_so():
 def test_impossible_noise_is_refused_at_once(kind):
     with pytest.raises(ValueError, match="finite size, not negative"):
         kind(sigma=-1.0)
+
+
+def test_a_weight_that_could_make_the_mean_infinite_is_refused():
+    with pytest.raises(ValueError, match=r"weight must not be negative, got -1\.0"):
+        CleanAndNoisy(weight=-1.0)

@@ -15,7 +15,7 @@ class Chain:
     """Corruptions applied in order, each with randomness of its own.
 
     Args:
-        of: the corruptions, for instance occlusion and then noise.
+        of: the corruptions in their order, for instance noise and then patches that stay black.
     """
 
     of: tuple[Corruption, ...]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -21,8 +22,9 @@ class Occlusion:
         value: what they show.
 
     Reference:
-        Nguyen et al., discriminative loss and noise injection (seed of this toolkit), section 7: 20 patches of 70x70 on
-        photographs of roads.
+        Nguyen et al., Training More Robust Classification Model via Discriminative Loss and Gaussian Noise Injection,
+        section 7: 20 patches of 70x70 on photographs of roads. With noise, the authors add the noise first, so that the
+        patches stay black: `chain: {of: [gaussian_noise, occlusion]}`.
     """
 
     count: int = 20
@@ -71,26 +73,38 @@ class Stripes:
 
 @dataclass(frozen=True, kw_only=True)
 class DownUp:
-    """The image made smaller, by means over the pixels that fall together, and brought back to its size bilinearly.
+    """The image sampled down to fewer pixels and up to its size again, both by bilinear interpolation.
 
     Args:
-        factor: by which height and width shrink, rounded to whole pixels and at least one.
+        factor: by which height and width shrink; sizes are rounded down, and at least one pixel.
+        antialias: average over all pixels that fall together, with sizes rounded to the nearest whole number. False, as
+            in the authors' code, interpolates between the pixels nearest to each sampling point: detail finer than the
+            sampling becomes coarse patterns instead of disappearing.
 
     Reference:
         As for `Occlusion`: a factor of 3.
     """
 
     factor: float = 3.0
+    antialias: bool = False
+
+    former: ClassVar[dict[str, bool]] = {"antialias": True}
 
     def __post_init__(self) -> None:
         if not self.factor >= 1:
             raise ValueError(f"factor must be at least 1, got {self.factor}")
 
     def __call__(self, x: Tensor, *, rng: Streams | None = None) -> Tensor:
-        """Blurred images, (N, C, H, W)."""
-        height, width = (max(1, round(side / self.factor)) for side in x.shape[-2:])
-        small = F.adaptive_avg_pool2d(x, (height, width))
-        return F.interpolate(small, x.shape[-2:], mode="bilinear", align_corners=False).clamp(0, 1)
+        """Images without fine detail, (N, C, H, W)."""
+        whole = round if self.antialias else int
+        height, width = x.shape[-2:]
+        size = max(1, whole(height / self.factor)), max(1, whole(width / self.factor))
+        small = F.adaptive_avg_pool2d(x, size) if self.antialias else _resized(x, size)
+        return _resized(small, (height, width)).clamp(0, 1)
+
+
+def _resized(x: Tensor, size: tuple[int, int]) -> Tensor:
+    return F.interpolate(x, size, mode="bilinear", align_corners=False)
 
 
 def _covered(rng: Streams, side: int, count: int, size: int) -> Tensor:

@@ -18,6 +18,7 @@ from holdfast.errors import RecipeError
 from holdfast.evaluation.batch import Row, run_batch
 from holdfast.evaluation.composed import run_composed
 from holdfast.evaluation.deadline import OutOfTimeError, until
+from holdfast.evaluation.former import refuse_other_fields
 from holdfast.evaluation.points import write_points
 from holdfast.evaluation.setting import Block, Named, Setting
 from holdfast.evaluation.source import forget_others
@@ -66,6 +67,8 @@ def evaluations(
     for label in labels:
         if labels.count(label) > 1:  # the ledger could not tell them apart
             raise RecipeError(f"checks: expected each check once; got '{label}' {labels.count(label)} times")
+    if ledger is not None:
+        refuse_other_fields(ledger, named, subject.weights)
     sizes = [len(split) * (len(one.check.components()) if isinstance(one.check, Composed) else 1) for one in named]
     for number, one in enumerate(named):
         run = run_composed if isinstance(one.check, Composed) else _run_plain

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
 from holdfast.corruptions import GaussianNoise
@@ -48,27 +49,38 @@ class Noisy:
 
 @dataclass(frozen=True, kw_only=True)
 class CleanAndNoisy:
-    r""":math:`\mathrm{CE}(x) + w\,\mathrm{CE}(\tilde x)`, two forward passes.
+    r""":math:`\bigl(\mathrm{CE}(x) + w\,\mathrm{CE}(\tilde x)\bigr) / (1 + w)`, clean and noisy images in one batch.
 
     Args:
         sigma: standard deviation of the noise in [0, 1] pixel units.
         weight: :math:`w`.
+        joint: one pass of a batch of both, whose statistics BatchNorm sees together, and their weighted mean, as in the
+            authors' code; False for two passes and the sum :math:`\mathrm{CE}(x) + w\,\mathrm{CE}(\tilde x)`.
     """
 
     sigma: float = 0.1
     weight: float = 1.0
+    joint: bool = True
 
     soft_labels: ClassVar[bool] = True
     passes: ClassVar[Passes] = Passes(2, 2)
+    former: ClassVar[dict[str, bool]] = {"joint": False}
 
     def __post_init__(self) -> None:
         GaussianNoise(self.sigma)
+        if not self.weight >= 0:
+            raise ValueError(f"weight must not be negative, got {self.weight}")
 
     def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
         """Terms of a batch."""
-        clean = mean_cross_entropy(model, x, y)
-        noisy = mean_cross_entropy(model, GaussianNoise(self.sigma)(x, rng=rng), y)
-        return Terms(clean + self.weight * noisy, {"clean": clean, "noisy": noisy})
+        loud = GaussianNoise(self.sigma)(x, rng=rng)
+        if self.joint:
+            losses = cross_entropy(model(torch.cat([x, loud])), torch.cat([y, y]))
+            clean, noisy = (half.mean() for half in losses.chunk(2))
+        else:
+            clean, noisy = mean_cross_entropy(model, x, y), mean_cross_entropy(model, loud, y)
+        total = clean + self.weight * noisy
+        return Terms(total / (1 + self.weight) if self.joint else total, {"clean": clean, "noisy": noisy})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,6 +4,7 @@ from holdfast.recipe.json_schema import file_schema
 from holdfast.recipe.load import load_recipes, parse_recipes
 from holdfast.recipe.plain import describe, plain, to_yaml
 from holdfast.recipe.schema import DataRecipe, EvaluateRecipe, FabricRecipe, Recipe, Seconds, Selection, TrainRecipe
+from holdfast.recipe.stored import parse_stored
 from holdfast.recipe.strict import parse
 from holdfast.recipe.sweeps import read_checks
 
@@ -20,6 +21,7 @@ __all__ = [
     "load_recipes",
     "parse",
     "parse_recipes",
+    "parse_stored",
     "plain",
     "read_checks",
     "to_yaml",

@@ -16,7 +16,7 @@ from torch import Tensor
 from holdfast.ensembles import OfRuns
 from holdfast.errors import CheckpointError
 from holdfast.models import Architecture, read_metadata
-from holdfast.recipe import Recipe, parse, to_yaml
+from holdfast.recipe import Recipe, parse_stored, to_yaml
 from holdfast.runs.directory import Run, version
 from holdfast.runs.splits import Splits
 
@@ -108,7 +108,7 @@ def read_card(path: Path | str) -> Card:
             "for other networks use --model and --weights"
         )
     try:
-        recipe: Recipe = parse(Recipe, yaml.safe_load(said["recipe"]), where=lambda at: f"{file}: {'.'.join(at)}")
+        recipe = parse_stored(yaml.safe_load(said["recipe"]), where=lambda at: f"{file}: {'.'.join(at)}")
         classes, shape = tuple(json.loads(said["classes"])), tuple(json.loads(said["shape"]))
         bases = {role: dict(known) for role, known in dict(json.loads(said.get("bases", "{}"))).items()}
         return Card(file, recipe, shape, classes, said["hash"], int(said.get("epoch", 0)), bases)

@@ -14,7 +14,7 @@ import yaml
 
 from holdfast.errors import CheckpointError, RecipeError
 from holdfast.models import read_metadata
-from holdfast.recipe import Recipe, parse, plain, to_yaml
+from holdfast.recipe import Recipe, parse_stored, plain, to_yaml
 from holdfast.results import Ledger, write_atomically
 
 FREE = (
@@ -150,11 +150,10 @@ def _without(facts: dict[str, Any], name: str) -> dict[str, Any]:
 def _read_recipe(file: Path) -> Recipe:
     """The resolved recipe that a run keeps."""
     try:
-        said = yaml.safe_load(file.read_text(encoding="utf-8"))
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError):
         raise RecipeError(f"{file}: expected the recipe that holdfast wrote; start over with --fresh") from None
-    read: Recipe = parse(Recipe, said, where=lambda path: f"{file}: {'.'.join(path)}")
-    return read
+    return parse_stored(content, where=lambda path: f"{file}: {'.'.join(path)}")
 
 
 def _changes(old: Any, new: Any, path: str) -> list[str]:
