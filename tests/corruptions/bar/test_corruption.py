@@ -8,9 +8,15 @@ from holdfast.data.digits import Digits
 from holdfast.errors import DataError
 from holdfast.rng import Streams
 from tests.corruptions.bar.pictures import natural
+from tests.corruptions.published import CIFAR_BAR
 
 OUTCOMES = {"circular_motion_blur": 1, "transverse_chromatic_abberation": 3}
 """How many results ten draws have at least: one draws nothing, one draws an order of three; of the others all."""
+
+
+def test_levels_are_the_published_ones():
+    rows = [line.split(",") for line in CIFAR_BAR.splitlines()]
+    assert {kind: list(levels) for kind, levels in LEVELS.items()} == {row[0]: [*map(float, row[1:])] for row in rows}
 
 
 def test_there_are_ten_kinds_with_rising_levels():

@@ -1,6 +1,7 @@
 import pytest
 
-from holdfast.corruptions.common.tables import EXTRA, LENGTHS, STANDARD, TABLES, parameters, table_side
+from holdfast.corruptions.common.tables import EXTRA, STANDARD, TABLES, parameters, table_side
+from tests.corruptions.published import published
 
 KINDS = STANDARD + EXTRA
 
@@ -35,20 +36,32 @@ def test_the_table_is_the_nearest_by_ratio_of_the_shorter_side(size, side):
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_published_sizes_get_the_published_numbers(kind, side):
     for severity in range(1, 6):
-        row = TABLES[side][kind][severity - 1]
-        expected = tuple(side * share for share in row) if kind == "elastic_transform" else row
-        assert parameters(kind, severity, side, side) == pytest.approx(expected)
+        assert list(parameters(kind, severity, side, side)) == pytest.approx(published(kind, severity, side), rel=1e-12)
+
+
+GROWING = {
+    "defocus_blur": "radius, softness of the rim",
+    "glass_blur": "standard deviation, reach, -",
+    "motion_blur": "radius, standard deviation",
+    "snow": "-, -, enlargement of the flakes, -, radius of trails, standard deviation of trails, -",
+    "frost": "-, -, scale of the pane",
+    "elastic_transform": "factor of displacements, their smoothing, movement of points",
+    "gaussian_blur": "standard deviation",
+    "spatter": "-, -, smoothing of the drops, -, -, blur of mud",
+}
+"""What of each kind is a length in pixels, in the order of its parameters; kinds left out have none."""
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_lengths_and_nothing_else_grow_with_the_side(kind):
-    small, large = (parameters(kind, 2, side, side) for side in (224, 448))
-    for place, (before, after) in enumerate(zip(small, large, strict=True)):
-        grows = place in LENGTHS.get(kind, ()) or kind == "elastic_transform"
-        assert after == pytest.approx(before * (2 if grows else 1))
+    small, large = (parameters(kind, 5, side, side) for side in (224, 448))
+    names = GROWING[kind].split(", ") if kind in GROWING else ["-"] * len(small)
+    for name, before, after in zip(names, small, large, strict=True):
+        assert after == pytest.approx(before * (1 if name == "-" else 2))
 
 
 def test_below_32_pixels_lengths_stay_but_elastic_shares_shrink():
     assert parameters("gaussian_blur", 5, 8, 8) == parameters("gaussian_blur", 5, 32, 32) == (1,)
     assert parameters("elastic_transform", 1, 8, 8)[2] == pytest.approx(0.64)
     assert parameters("gaussian_blur", 5, 40, 90) == pytest.approx((40 / 32,))
+    assert parameters("gaussian_blur", 5, 48, 48) == pytest.approx((1.5 * 48 / 64,))
