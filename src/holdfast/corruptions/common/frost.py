@@ -2,17 +2,19 @@
 
 The published corruption cuts its frost out of photographs. Here five panes are grown from random numbers instead, the
 same in every process: ferns of ice (a spine with barbs at about 60° on both sides, as water crystals branch) and loose
-needles are drawn as bright lines with a dark flank over a cloud, and each pane gets the mean colour and the standard
-deviation of one of the five photographs. They differ from the photographs in this: the tint does not vary within a
-pane, there are no drops, scratches or view through the glass, and the panes are periodic, so that images of any size
-can be cut.
+needles are drawn as bright lines with a dark flank over a cloud, and each pane gets the mean colour, the standard
+deviation and the power at each frequency, averaged over directions, of one of the five photographs. They differ from
+the photographs in this: the tint does not vary within a pane, there are no drops, scratches or view through the glass,
+and the panes are periodic, so that images of any size can be cut.
 """
 
 from __future__ import annotations
 
 import math
 from functools import lru_cache
+from itertools import pairwise
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -27,6 +29,21 @@ FERNS, BARBS, NEEDLES, DOTS = 320, 22, 900, 48
 COLOURS = ((78, 149, 166), (201, 205, 215), (201, 205, 215), (138, 153, 165), (112, 123, 135))
 DEVIATIONS = (18, 22, 22, 29, 43)
 """Mean colour and standard deviation of the grey of the published photographs frost1 to frost5, in 8-bit units."""
+
+BANDS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.14, 0.2, 0.28, 0.37, 0.5)
+"""Edges of bands of radial frequency, in cycles per pixel."""
+_BRIGHT = (51.3, 19.2, 11.8, 7.52, 3.63, 1.69, 0.959, 0.489, 0.259, 0.0811)
+SPECTRA = (
+    (85.1, 16.5, 4.41, 1.80, 1.23, 0.908, 0.724, 0.550, 0.323, 0.123),
+    _BRIGHT,
+    _BRIGHT,
+    (23.8, 15.4, 9.76, 6.11, 3.94, 2.55, 1.65, 0.985, 0.549, 0.194),
+    (73.1, 36.9, 15.0, 6.22, 3.50, 1.79, 0.900, 0.461, 0.256, 0.154),
+)
+"""Mean power of the grey of frost1 to frost5 in each band; white noise of the same variance has 1. Frost3 is frost2.
+
+Measured in windows of 192 pixels, 64 apart, with Hann weights and without their mean.
+"""
 
 
 @lru_cache(maxsize=4)
@@ -50,8 +67,7 @@ def _panes() -> Tensor:
     lines = _lines(rng)
     ice = _draw(*lines)
     relief = ice - 0.6 * ice.roll((2, 1), (1, 2))  # light from the upper left
-    texture = _standardised(torch.tanh(relief)) + 0.6 * _standardised(_cloud(rng))
-    texture = _standardised(texture)[:, None]
+    texture = _shaped(_standardised(torch.tanh(relief)) + 0.6 * _standardised(_cloud(rng)))[:, None]
     colour = torch.tensor(COLOURS).float()[:, :, None, None]
     deviation = torch.tensor(DEVIATIONS).float()[:, None, None, None]
     return (colour + deviation * texture).div_(255).clamp_(0, 1)
@@ -100,6 +116,35 @@ def _cloud(rng: Streams) -> Tensor:
     falloff = 1 / (rows**2 + columns**2 + (1.5 / SIDE) ** 2)
     cloud: Tensor = torch.fft.irfft2(torch.fft.rfft2(noise) * falloff, s=(SIDE, SIDE))
     return cloud
+
+
+def _shaped(texture: Tensor) -> Tensor:
+    """The same structures with the power of `SPECTRA` at each frequency, and with mean 0 and variance 1.
+
+    Waves of more than 250 pixels, longer than the measured ones, have what is left of the variance.
+    """
+    frequency = torch.fft.fftfreq(SIDE)
+    radius = torch.hypot(frequency[:, None], frequency)
+    ring = (radius * SIDE).round().long()
+    waves = torch.fft.fft2(_standardised(texture)) / SIDE
+    shaped = torch.stack([wave * _gain(wave, ring, power) for wave, power in zip(waves, SPECTRA, strict=True)])
+    low = radius < 0.004
+    rest = SIDE**2 - shaped[:, ~low].abs().square().sum(1)
+    shaped[:, low] = waves[:, low] * (rest / waves[:, low].abs().square().sum(1)).sqrt()[:, None]
+    plane: Tensor = torch.fft.ifft2(shaped * SIDE).real
+    return plane
+
+
+def _gain(wave: Tensor, ring: Tensor, power: tuple[float, ...]) -> Tensor:
+    """What brings the mean power of each ring of frequencies to that of the bands; power laws between their middles."""
+    count = torch.bincount(ring.flatten())
+    present = torch.bincount(ring.flatten(), wave.abs().square().flatten()) / count
+    middle = [math.log(math.sqrt(low * high)) for low, high in pairwise(BANDS)]
+    at = np.log(np.arange(1, len(count)) / SIDE)
+    wanted = np.exp(np.interp(at, middle, np.log(power)))
+    gain = torch.zeros(len(count))
+    gain[1:] = (torch.from_numpy(wanted).float() / present[1:]).sqrt()
+    return gain[ring]
 
 
 def _standardised(plane: Tensor) -> Tensor:
