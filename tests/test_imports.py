@@ -37,6 +37,7 @@ ORDER = [
     "objectives",
     "align",
     "analysis",
+    "theory",
     "optim",
     "checks",
     "recipe",

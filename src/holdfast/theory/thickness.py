@@ -1,6 +1,6 @@
-r"""What isotropic noise with smoothed labels does to an optimal classifier, and to the weights of a layer.
+r"""Boundary thickness of classifiers that are optimal under isotropic noise, with hard and with smoothed labels.
 
-*Thickness.* Two points of different classes lie :math:`d` apart, and each is trained with noise of density
+Two points of different classes lie :math:`d` apart, and each is trained with noise of density
 :math:`p(r) = p_\gamma(r) / S_n(r)`, :math:`S_n(r) \propto r^{n-1}`. At the share :math:`t` of the way from one to the
 other, the classifier that minimises the expected cross-entropy has the difference of probabilities
 
@@ -12,24 +12,16 @@ with hard labels and with labels smoothed by :math:`s`. Both are antisymmetric a
 Smoothing makes the boundary at least as thick if :math:`n \ge 2` and :math:`s` is convex with :math:`s(0) = 1`. The
 paper's theorem 1 claims it of every decreasing :math:`s` and every :math:`n`, which is false.
 
-*Weights.* A change :math:`D` of a layer's matrix :math:`W` does to :math:`x` what a change :math:`\delta` of the input
-does where :math:`W\delta = Dx`. All :math:`\|D\| \le \gamma` together are the inputs of an ellipsoid with semi-axes
-:math:`\|x\| \gamma / \sigma_i`; and inputs within :math:`\gamma` cover the changes
-:math:`\|D\| \le \sigma_{\min} \gamma / \|x\|`. The paper prints the reciprocal and the square of these.
-
 Reference:
-    SPIDER, appendix: lemma 1, theorems 1 to 3 and corollary 1, as corrected here.
+    SPIDER, appendix B: lemma 1 and theorem 1, as corrected here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from holdfast.analysis.thickness import check_band
 
@@ -93,61 +85,3 @@ def thickness_of_optimal(
         t, law, dimensions=dimensions, distance=distance, smoothing=smoothing, classes=classes
     )  # fmt: skip
     return float(distance * ((gap > alpha) & (gap < beta)).mean())
-
-
-@dataclass(frozen=True)
-class Ellipsoid:
-    """Changes of an input, centred at 0.
-
-    Args:
-        axes: lengths of the semi-axes, from the shortest on, (m,).
-        directions: unit vectors along them, rows, (m, n).
-    """
-
-    axes: Tensor
-    directions: Tensor
-
-
-def input_ellipsoid(weight: Tensor, x: Tensor, gamma: float) -> Ellipsoid:
-    r"""The shortest changes of the input `x` that do what changes of the matrix within `gamma` do.
-
-    :math:`\delta = W^+ D x` for all :math:`\|D\|_F \le \gamma`: semi-axes :math:`\|x\| \gamma / \sigma_i` along the
-    right singular vectors.
-
-    Args:
-        weight: :math:`W`, (m, n) of rank m.
-        x: (n,).
-        gamma: radius of the ball of changes.
-    """
-    _check_radius(gamma)
-    if x.shape != weight.shape[1:]:
-        raise ValueError(f"x: expected {weight.shape[1]} numbers for this matrix, came {tuple(x.shape)}")
-    _, values, vectors = torch.linalg.svd(_full_rank(weight), full_matrices=False)
-    return Ellipsoid(torch.linalg.vector_norm(x) * gamma / values, vectors)
-
-
-def parameter_ball(weight: Tensor, longest: float, gamma: float) -> float:
-    r"""Within this distance of the matrix, every change does to every input what some input within `gamma` does.
-
-    .. math:: \sigma_{\min}(W)\, \gamma / \|x_{\max}\|
-
-    Args:
-        weight: :math:`W`, (m, n) of rank m.
-        longest: largest norm of an input, :math:`\|x_{\max}\|`.
-        gamma: radius of the ball of input changes.
-    """
-    _check_radius(gamma)
-    if not longest > 0:
-        raise ValueError(f"longest: expected a positive norm, got {longest}")
-    return float(torch.linalg.svdvals(_full_rank(weight)).amin()) * gamma / longest
-
-
-def _check_radius(gamma: float) -> None:
-    if not 0 <= gamma < float("inf"):
-        raise ValueError(f"gamma: expected a finite radius, not negative; got {gamma}")
-
-
-def _full_rank(weight: Tensor) -> Tensor:
-    if weight.dim() != 2 or weight.shape[0] > weight.shape[1] or int(torch.linalg.matrix_rank(weight)) < len(weight):
-        raise ValueError(f"expected a matrix with independent rows, no more than columns; got {tuple(weight.shape)}")
-    return weight
