@@ -1,10 +1,10 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast.ensembles.crossing import crossing
+from holdfast.ensembles.crossing import RESOLUTION, crossing
 
 GRID = [0.0, *(10 ** (-0.5 + 4 * k / 6) for k in range(7)), math.inf]
 
@@ -51,17 +51,28 @@ def test_of_several_crossings_the_one_that_answers_best():
 curves = st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=len(GRID), max_size=len(GRID))
 
 
+def curves_ahead(*ahead):
+    """Curves over the grid with the given differences, equal at the remaining strengths."""
+    return [(max(-d, 0.0), max(d, 0.0)) for d in (*ahead, *[0.0] * (len(GRID) - len(ahead)))]
+
+
+@example(curves_ahead(-2e-12))
+@example(curves_ahead(0.5, -4e-10, -4e-10))  # neighbouring differences that are equal and below the resolution
+@example(curves_ahead(0.5, -1e-12, -0.3))
+@example(curves_ahead(1e-10, -1e-10, -0.3))
 @given(curves)
 def test_no_other_threshold_answers_more(points):
     standard, robust = zip(*points, strict=True)
-    found = crossing(GRID, standard, robust)
+    threshold = crossing(GRID, standard, robust)
 
     def answered(threshold):
         return sum(h if alpha <= threshold else g for alpha, g, h in zip(GRID, standard, robust, strict=True))
 
     best = max(answered(threshold) for threshold in (-1.0, *GRID))
     # 0 says that g is best everywhere, the attack on g alone included
-    assert max(answered(found), sum(standard) if found == 0 else 0) == pytest.approx(best, abs=1e-12)
+    reached = max(answered(threshold), sum(standard) if threshold == 0 else 0)
+    assert 0 <= threshold
+    assert reached >= best - RESOLUTION - 1e-12  # beyond the resolution, rounding of the sums here
 
 
 @pytest.mark.parametrize(

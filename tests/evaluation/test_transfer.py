@@ -1,5 +1,7 @@
 """Transferred attacks in recipes: the source is another run, loaded when its turn comes."""
 
+import shutil
+
 import polars as pl
 import pytest
 
@@ -25,12 +27,30 @@ SOURCE = TEXT.replace("name: pair", "name: source").replace("16", "8").partition
 LABEL = "transfer pgd linf eps=0.2 steps=4 source=runs/source/seed-{seed}"
 
 
-@pytest.fixture(scope="module")
-def directory(tmp_path_factory):
-    path = tmp_path_factory.mktemp("transfer")
+def with_recipes(path):
     (path / "pair.yaml").write_text(TEXT)
     (path / "source.yaml").write_text(SOURCE)
     return path
+
+
+@pytest.fixture
+def directory(tmp_path):
+    return with_recipes(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    path = with_recipes(tmp_path_factory.mktemp("transfer"))
+    good("run", "source.yaml", cwd=path)
+    good("run", "pair.yaml", cwd=path)
+    return path
+
+
+@pytest.fixture
+def both_runs(directory, finished):
+    """A directory of the test's own with both runs, trained once."""
+    shutil.copytree(finished / "runs", directory / "runs")
+    return directory
 
 
 def test_a_missing_source_is_refused_before_anything_is_trained(directory):
@@ -39,48 +59,46 @@ def test_a_missing_source_is_refused_before_anything_is_trained(directory):
     assert not (directory / "none/pair/seed-3/last.safetensors").exists()
 
 
-def test_the_row_says_what_the_model_answers_where_the_attack_on_the_source_ends(directory):
-    good("run", "source.yaml", cwd=directory)
-    good("run", "pair.yaml", cwd=directory)
-    rows = Ledger(directory / "runs/pair/seed-3/ledger").read().filter(pl.col("check") == LABEL).sort("example")
+def test_the_row_says_what_the_model_answers_where_the_attack_on_the_source_ends(both_runs):
+    rows = Ledger(both_runs / "runs/pair/seed-3/ledger").read().filter(pl.col("check") == LABEL).sort("example")
     test = prepare(DataRecipe(source=Digits(), subset=300, test_subset=40), 3).test
     test = test.select(test.index.argsort())
     x, y = test.batch(slice(None))
-    source = load_model(directory / "runs/source/seed-3").model.eval()
-    model = load_model(directory / "runs/pair/seed-3").model.eval()
+    source = load_model(both_runs / "runs/source/seed-3").model.eval()
+    model = load_model(both_runs / "runs/pair/seed-3").model.eval()
     attack = PGD(threat=Linf(0.2), steps=4, until_lost=False)
     z = attack(source, x, y, rng=Streams(3, "check", test.index))
     assert rows["prediction"].to_list() == model(z).argmax(1).tolist()
     assert rows["distance"].max() == pytest.approx(0.2)
 
 
-def test_another_source_under_the_same_name_is_another_check(directory):
-    ledger = Ledger(directory / "runs/pair/seed-3/ledger")
+def test_another_source_under_the_same_name_is_another_check(both_runs):
+    ledger = Ledger(both_runs / "runs/pair/seed-3/ledger")
     before = set(ledger.parts())
-    good("run", "pair.yaml", cwd=directory)
+    good("run", "pair.yaml", cwd=both_runs)
     assert set(ledger.parts()) == before
-    good("run", "source.yaml", "--fresh", "--set", "train.epochs=1", cwd=directory)
-    good("run", "pair.yaml", cwd=directory)
+    good("run", "source.yaml", "--fresh", "--set", "train.epochs=1", cwd=both_runs)
+    good("run", "pair.yaml", cwd=both_runs)
     assert len(set(ledger.parts()) - before) == 1
     assert len(ledger.parts()) == len(before)
     rows = ledger.read().filter(pl.col("check") == LABEL)
     assert len(rows) == 40
 
 
-def test_a_composite_remade_with_another_strength_is_another_source(directory):
-    good("run", "source.yaml", "--set", "name=other", "--set", "model.mlp.hidden=[12]", cwd=directory)
+def test_a_composite_remade_with_another_strength_is_another_source(both_runs):
+    good("run", "source.yaml", "--set", "name=other", "--set", "model.mlp.hidden=[12]", cwd=both_runs)
     mixed = "composite: {standard: runs/source/seed-3, robust: runs/other/seed-3, mixing: probability, strength: 0}"
     text = SOURCE.replace("name: source", "name: both").replace("train: {epochs: 2}\n", "")
-    (directory / "both.yaml").write_text(text.replace("mlp: {hidden: [8]}", mixed))
+    (both_runs / "both.yaml").write_text(text.replace("mlp: {hidden: [8]}", mixed))
     check = "checks=[{transfer: {attack: {fgsm: {threat: {linf: 0.3}}}, source: runs/both/seed-3}}]"
-    ledger, found = Ledger(directory / "runs/pair/seed-3/ledger"), []
+    ledger, losses = Ledger(both_runs / "runs/pair/seed-3/ledger"), []
     for strength in ("0", ".inf"):
-        good("run", "both.yaml", "--fresh", "--set", f"model.composite.strength={strength}", cwd=directory)
-        good("run", "pair.yaml", "--set", check, cwd=directory)
+        good("run", "both.yaml", "--fresh", "--set", f"model.composite.strength={strength}", cwd=both_runs)
+        good("run", "pair.yaml", "--set", check, cwd=both_runs)
         rows = ledger.read().filter(pl.col("check").str.contains("runs/both")).sort("example")
-        found.append(rows["loss"].to_list())
-    assert [len(losses) for losses in found] == [40, 40]
-    assert found[0] != found[1]
+        losses.append(rows["loss"].to_list())
+    assert [len(rows) for rows in losses] == [40, 40]
+    assert losses[0] != losses[1]
 
 
 def test_a_source_for_other_images_is_refused_in_one_line(directory):

@@ -6,13 +6,17 @@ import itertools
 import math
 from collections.abc import Sequence
 
+RESOLUTION = 1e-9
+"""Sums of accuracies that differ by less count as equal: sums of equal shares need not be so in binary."""
+
 
 def crossing(strengths: Sequence[float], of_standard: Sequence[float], of_robust: Sequence[float]) -> float:
     r"""The strength :math:`\alpha_0` up to which the robust classifier answers better than the accurate one.
 
     Attacks that aim at a mixture of strength :math:`\alpha_t` hurt :math:`g` most at 0 and :math:`h` most at infinity.
     Whoever trusts :math:`h` where :math:`\alpha_t \le \alpha_0` and :math:`g` beyond is right most often over these
-    strengths. Measured curves may cross several times; this crossing is the best of them, the last one of equals.
+    strengths. Measured curves may cross several times; this crossing is the best of them to within `RESOLUTION`, the
+    last one of equals.
     It is found where the difference of the curves is 0, linear between neighbouring strengths: in
     :math:`\log\alpha`, in :math:`\alpha` after 0, in :math:`1 / \alpha` before infinity, and in
     :math:`\alpha / (1 + \alpha)` between the two.
@@ -32,14 +36,14 @@ def crossing(strengths: Sequence[float], of_standard: Sequence[float], of_robust
     """
     _check(strengths, of_standard, of_robust)
     ahead = [robust - standard for standard, robust in zip(of_standard, of_robust, strict=True)]
-    # What is gained by trusting h at the first 0, 1, 2, ... strengths instead of g; rounded, since sums of shares that
-    # are equal need not be so in binary.
-    gained = [0.0, *(round(total, 9) for total in itertools.accumulate(ahead))]
+    # What is gained by trusting h at the first 0, 1, 2, ... strengths instead of g, in whole units of the resolution.
+    gained = [0, *(round(total / RESOLUTION) for total in itertools.accumulate(ahead))]
     trusted = max(range(len(gained)), key=lambda place: (gained[place], place))
     if trusted in (0, len(ahead)):
         return math.inf if trusted else 0.0
-    before, after = ahead[trusted - 1], ahead[trusted]  # not negative, and negative: another cut would gain more
-    return _between(strengths[trusted - 1], strengths[trusted], before / (before - after))
+    # h leads (or draws) up to here and g leads from here on: another cut would gain more
+    lead, deficit = gained[trusted] - gained[trusted - 1], gained[trusted] - gained[trusted + 1]
+    return _between(strengths[trusted - 1], strengths[trusted], lead / (lead + deficit))
 
 
 def _between(low: float, high: float, part: float) -> float:
