@@ -1,6 +1,6 @@
 # Two commands are enough: `make quickstart` and `make test`. Both set up .venv when it is missing or stale.
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test test-all lint bench clean
+.PHONY: help quickstart test test-all fuzz mutants lint bench clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -9,11 +9,18 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Threads of two busy processes spin against each other; one thread each is faster on small machines.
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 WORKERS ?= 2
+# Tests and hypothesis examples are the same in every `make test`; these search at random, in a random order.
+ifndef SEED
+SEED := $(shell $(PYTHON) -c "import random; print(random.randrange(2**31))")
+endif
+SEARCH := --hypothesis-profile=search --hypothesis-seed=$(SEED) --shuffle=$(SEED)
 
 help:
 	@echo "make quickstart   train, check and compare three small networks on the digits, write a report"
 	@echo "make test         lint and the default tests"
-	@echo "make test-all     also the slow, browser and distributed tests"
+	@echo "make test-all     also the slow, browser and distributed tests, in random order and with random examples"
+	@echo "make fuzz         the default tests in random order and with random examples; SEED=... repeats a search"
+	@echo "make mutants      break the code at random and list the faults that no test notices (MINUTES=60)"
 	@echo "make lint         ruff, format check, strict types, import directions"
 	@echo "make bench        measure speed against peers and bare loops"
 	@echo "make clean        remove .venv, caches and runs/"
@@ -45,7 +52,10 @@ test: lint
 	$(ONE_THREAD) $(BIN)/python -m pytest -q -n $(WORKERS)
 
 test-all: lint $(VENV)/.all
-	$(ONE_THREAD) $(BIN)/python -m pytest -q -n $(WORKERS) -m "not gpu and not network"
+	$(ONE_THREAD) $(BIN)/python -m pytest -q -n $(WORKERS) -m "not gpu and not network" $(SEARCH)
+
+fuzz: $(VENV)/.dev
+	$(ONE_THREAD) $(BIN)/python -m pytest -q -n $(WORKERS) $(SEARCH)
 
 bench: $(VENV)/.dev
 	$(ONE_THREAD) $(BIN)/python benchmarks/streams.py

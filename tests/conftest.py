@@ -42,6 +42,7 @@ def pytest_collection_modifyitems(config, items):
         random.Random(seed).shuffle(items)
 
 
-def pytest_report_header(config):
+def pytest_terminal_summary(terminalreporter, config):
     seed = config.getoption("--shuffle")
-    return None if seed is None else f"order: --shuffle {seed}"
+    if seed is not None:
+        terminalreporter.write_line(f"order of the tests: --shuffle={seed}")
