@@ -1,21 +1,36 @@
-"""Evaluation mode for a while."""
+"""Evaluation mode during a call, and the modes as they were afterwards.
+
+Public calls of attacks, certifiers and analyses are decorated with `in_evaluation_mode`: their results do not depend on
+the mode that a network was left in. Code that chooses the modes itself, such as a training objective whose attack
+normalises by the batch, passes `InCurrentModes(model)` instead of the model.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+import inspect
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any, ParamSpec, TypeVar, cast
 
-from torch import nn
+from torch import Tensor, nn
+
+from holdfast.queries import narrow
+from holdfast.types import Classifier
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 
 @contextmanager
-def evaluating(model: object) -> Iterator[None]:
-    """Put a module and its children in eval mode, and afterwards every flag back as it was.
+def evaluating(*models: object) -> Iterator[None]:
+    """Put modules and their children in evaluation mode, and afterwards every flag back as it was.
 
-    Flags are restored one by one: a BatchNorm frozen inside a network in train mode stays frozen. Anything that is not
-    an `nn.Module` (a plain function) passes through.
+    Flags are restored one by one: a BatchNorm frozen inside a network in train mode stays frozen. Networks are also
+    reached in lists and tuples, in `functools.partial`, and behind wrappers that pass on the method `modules`. Anything
+    else passes through: nobody can see the network inside of a plain function.
     """
-    modules = list(model.modules()) if isinstance(model, nn.Module) else []
+    modules = [module for model in models for module in modules_of(model)]
     flags = [module.training for module in modules]
     for module in modules:
         module.training = False
@@ -24,3 +39,75 @@ def evaluating(model: object) -> Iterator[None]:
     finally:
         for module, training in zip(modules, flags, strict=True):
             module.training = training
+
+
+def modules_of(model: object) -> Iterator[nn.Module]:
+    """A network with all its children, and those of the networks that a collection or partial call holds."""
+    method: Callable[[], Iterator[nn.Module]] | None = getattr(model, "modules", None)
+    if callable(method):
+        yield from method()
+    elif isinstance(model, functools.partial):
+        yield from modules_of((model.func, *model.args, *model.keywords.values()))
+    elif isinstance(model, list | tuple):
+        for part in model:
+            yield from modules_of(part)
+
+
+def in_evaluation_mode(call: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Decorate a function or method: every network among its arguments is in evaluation mode while it runs.
+
+    A generator runs from one record to the next, and between them the modes are the caller's.
+    """
+
+    @functools.wraps(call)
+    def evaluated(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        with evaluating(*args, *kwargs.values()):
+            return call(*args, **kwargs)
+
+    @functools.wraps(call)
+    def step_by_step(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Iterator[Any]:
+        records = iter(cast("Iterator[Any]", call(*args, **kwargs)))
+        end = object()
+        while True:
+            with evaluating(*args, *kwargs.values()):
+                record = next(records, end)
+            if record is end:
+                return
+            yield record
+
+    return cast("Callable[Arguments, Result]", step_by_step) if inspect.isgeneratorfunction(call) else evaluated
+
+
+class InCurrentModes:
+    """A classifier that public calls leave in the modes that it is in, for callers who chose those on purpose.
+
+    Args:
+        model: the classifier.
+    """
+
+    def __init__(self, model: Classifier) -> None:
+        self._model = model
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Logits."""
+        return self._model(x)
+
+    @property
+    def watched(self) -> Classifier:
+        """The classifier inside."""
+        return self._model
+
+    def watching(self, model: Classifier) -> InCurrentModes:
+        """The same for another classifier."""
+        return InCurrentModes(model)
+
+    def narrow(self, selection: Tensor) -> InCurrentModes:
+        """The same for a selection of the batch."""
+        return InCurrentModes(narrow(self._model, selection))
+
+    def modules(self) -> Iterator[nn.Module]:
+        """No modules whose mode may be switched."""
+        return iter(())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)

@@ -6,12 +6,13 @@ They pass attributes and `narrow` on to the model inside, so that they stack wit
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from holdfast.modes import modules_of
 from holdfast.queries import narrow
 from holdfast.types import Classifier
 
@@ -101,6 +102,10 @@ class BPDA:
     def narrow(self, selection: Tensor) -> BPDA:
         """The same for a selection of the batch."""
         return BPDA(narrow(self._model, selection), self._preprocess, self._stand_in)
+
+    def modules(self) -> Iterator[nn.Module]:
+        """Those of the classifier, the preprocessing and the stand-in: all of them have modes."""
+        return modules_of((self._model, self._preprocess, self._stand_in))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)

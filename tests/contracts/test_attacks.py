@@ -10,6 +10,7 @@ import torch.nn.functional as F
 
 from holdfast.attacks import ATTACKS, FGSM, PGD
 from holdfast.errors import ModelError
+from holdfast.modes import InCurrentModes
 from holdfast.threat import THREATS, Linf
 from tests.contracts import attack as contract
 from tests.contracts import cheap
@@ -133,7 +134,7 @@ class UpdatesStatistics(Broken):
     def __call__(self, model, x, y, *, target=None, rng=None):
         modes = [(module, module.training) for module in model.modules()]
         model.train()
-        z = super().__call__(model, x, y, target=target, rng=rng)
+        z = super().__call__(InCurrentModes(model), x, y, target=target, rng=rng)
         for module, training in modes:
             module.training = training
         return z

@@ -38,6 +38,15 @@ def test_the_attack_sees_eval_mode_and_the_loss_train_mode():
     assert model.training
 
 
+def test_a_mixed_attack_sees_the_statistics_of_its_batch_and_moves_none():
+    model, modes = normed(5).train(), []
+    model.norm.register_forward_hook(lambda module, *_: modes.append((module.training, module.track_running_stats)))
+    model.dropout.register_forward_hook(lambda module, *_: modes.append(module.training))
+    with torch.random.fork_rng():
+        Adversarial(attack=PGD(threat=Linf(0.1), steps=1, until_lost=False), batch_stats="mixed")(model, X, Y)
+    assert modes == [(True, False), False] * 2 + [(True, True), True]
+
+
 def test_the_statistics_move_by_the_adversarial_batch_alone():
     model, twin = normed(5, dropout=0.0).train(), normed(5, dropout=0.0)
     attack = FGSM(threat=Linf(0.1))

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from holdfast.errors import ModelError
 from holdfast.models.head import check_linear, check_whole, linear_head
+from holdfast.modes import in_evaluation_mode
 from holdfast.objectives.centroids import class_sums, means
 from holdfast.objectives.discriminative import signed_distances
 
@@ -82,13 +83,14 @@ class Proposition:
     conclusion: bool
 
 
+@in_evaluation_mode
 def class_geometry(
     model: nn.Module, x: Tensor, y: Tensor, *, delta_v: float = 0.5, batch_size: int = 256
 ) -> ClassGeometry:
     r"""Measure the classes of labelled images in the feature space of a network.
 
     Args:
-        model: with `features` and a linear `head`, in the mode it is judged in.
+        model: with `features` and a linear `head`; used in evaluation mode.
         x: images, (N, ...).
         y: labels, (N,).
         delta_v: :math:`\delta_v`, for `within`.
@@ -145,6 +147,7 @@ def geometry_of(
     )
 
 
+@in_evaluation_mode
 def features_by_batch(model: nn.Module, x: Tensor, *, batch_size: int = 256) -> Iterator[Tensor]:
     """Features of many images, a batch at a time; memory is that of a batch and what the caller keeps."""
     head = linear_head(model, "class geometry")

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from holdfast.losses import cross_entropy
+from holdfast.modes import in_evaluation_mode
 from holdfast.objectives.start import pgd1
 from holdfast.rng import Streams, streams
 from holdfast.types import Classifier, Loss, Threat
@@ -55,13 +56,14 @@ class Confidences:
     pgd1: Sureness
 
 
+@in_evaluation_mode
 def confidences(
     model: Classifier, x: Tensor, y: Tensor, *, threat: Threat, loss: Loss = cross_entropy, rng: Streams | None = None
 ) -> Confidences:
     """How sure the classifier is around each image.
 
     Args:
-        model: the classifier, in the mode it is judged in.
+        model: the classifier, used in evaluation mode.
         x: images, (N, ...).
         y: labels, (N,).
         threat: where the random points lie and how far the one step of PGD goes.
@@ -73,6 +75,7 @@ def confidences(
     return Confidences(*(sureness(model, z, y) for z in (x, threat.sample(x, rng.split("random")), moved)))
 
 
+@in_evaluation_mode
 @torch.no_grad()
 def sureness(model: Classifier, z: Tensor, y: Tensor) -> Sureness:
     """Of the answers at `z`."""

@@ -21,12 +21,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from holdfast.gradients import Expansion, expansion
 from holdfast.losses import cross_entropy
+from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams, streams
 from holdfast.types import Classifier, Corruption, Loss
 
@@ -52,6 +54,7 @@ class Curvature:
     trace_error: Tensor
 
 
+@in_evaluation_mode
 def input_curvature(
     model: Classifier,
     x: Tensor,
@@ -65,7 +68,7 @@ def input_curvature(
     """Curvature of the loss at each image, in [0, 1] pixel units; costs `draws` + 1 gradients.
 
     Args:
-        model: the classifier, in the mode it is judged in; `in_units` changes the unit of its inputs.
+        model: the classifier, used in evaluation mode; `in_units` changes the unit of its inputs.
         x: images, (N, ...).
         y: labels, (N,).
         draws: random directions of each image, at least 2.
@@ -110,9 +113,14 @@ def in_units(model: Classifier, unit: Tensor | float) -> Classifier:
     of papers that differentiate with respect to normalised inputs; with one deviation :math:`s` for all channels
     :math:`\Lambda` is just :math:`s^4` times that in pixels. A step is in the new unit too.
     """
-    return lambda u: model(u * unit)
+    return partial(_rescaled, model, unit)
 
 
+def _rescaled(model: Classifier, unit: Tensor | float, u: Tensor) -> Tensor:
+    return model(u * unit)
+
+
+@in_evaluation_mode
 @torch.no_grad()
 def right_under_noise(
     model: Classifier, x: Tensor, y: Tensor, *, noise: Corruption, draws: int = 10, rng: Streams | None = None

@@ -22,6 +22,7 @@ from holdfast.analysis.embedding import MAPS, Embedded
 from holdfast.analysis.separation import Separation, separation
 from holdfast.corruptions import GaussianNoise
 from holdfast.errors import ModelError
+from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams, streams
 from holdfast.types import Classifier, Corruption
 
@@ -64,6 +65,7 @@ class LayerMap:
     maps: Mapping[str, Embedded]
 
 
+@in_evaluation_mode
 def layers_of(model: Classifier, x: Tensor) -> dict[str, Tensor]:
     """Feature vectors of a batch by layer, each (N, F).
 
@@ -98,13 +100,14 @@ def _same(one: Tensor, other: Tensor) -> bool:
     return one.shape == other.shape and torch.allclose(one, other, rtol=1e-4, atol=1e-6)
 
 
+@in_evaluation_mode
 def feature_layers(
     model: Classifier, x: Tensor, *, noise: Corruption = NOISE, batch_size: int = 256, rng: Streams | None = None
 ) -> list[Layer]:
     """Features of many images, clean and noisy, a batch at a time; the result does not depend on the batch size.
 
     Args:
-        model: the network, in the mode it is judged in.
+        model: the network, used in evaluation mode.
         x: images, (N, ...).
         noise: any corruption.
         batch_size: images of a forward pass.

@@ -21,7 +21,7 @@ from torch.func import functional_call
 
 from holdfast.errors import ModelError
 from holdfast.losses import cross_entropy
-from holdfast.modes import evaluating
+from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams
 from holdfast.types import Loss
 
@@ -41,6 +41,7 @@ class Level:
     errors: tuple[float, ...]
 
 
+@in_evaluation_mode
 def flatness(
     model: nn.Module,
     x: Tensor,
@@ -113,10 +114,9 @@ def _judge(
 ) -> tuple[float, float]:
     """Mean loss and share of wrong answers with these parameters."""
     total, wrong = 0.0, 0
-    with evaluating(model):
-        for first in range(0, len(x), batch_size):
-            here = slice(first, first + batch_size)
-            logits = functional_call(model, dict(parameters), (x[here],))
-            total += float(loss(logits, y[here]).double().sum())
-            wrong += int((logits.argmax(1) != y[here]).sum())
+    for first in range(0, len(x), batch_size):
+        here = slice(first, first + batch_size)
+        logits = functional_call(model, dict(parameters), (x[here],))
+        total += float(loss(logits, y[here]).double().sum())
+        wrong += int((logits.argmax(1) != y[here]).sum())
     return total / len(x), wrong / len(x)

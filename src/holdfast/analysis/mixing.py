@@ -26,6 +26,7 @@ from holdfast.ensembles.composite import aimed
 from holdfast.ensembles.crossing import crossing
 from holdfast.ensembles.magnitudes import class_magnitudes
 from holdfast.ensembles.mixing import Mixing
+from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams, streams
 from holdfast.threat import with_radius
 from holdfast.types import Attack, Classifier, Threat
@@ -88,6 +89,7 @@ def attacked(attempts: Sequence[Attempt], x: Tensor, y: Tensor, *, rng: Streams 
         yield to_the_end(one.attack)(one.aim, x, y, rng=rng.split(one.name)).detach()
 
 
+@in_evaluation_mode
 @torch.no_grad()
 def right_answers(classifiers: Sequence[Classifier], z: Tensor, y: Tensor) -> Tensor:
     """Which of the classifiers are right about which image, (N, M)."""
@@ -107,12 +109,14 @@ def crossing_of(found: MixingSummary, plan: Plan) -> float:
     return crossing(plan.strengths, [at.standard.value for at in aims], [at.robust.value for at in aims])
 
 
+@in_evaluation_mode
 def gradient_sizes(standard: Classifier, robust: Classifier, z: Tensor, ball: Threat) -> tuple[Tensor, Tensor]:
     r""":math:`\|\nabla g_i(z)\|_*` and :math:`\|\nabla h_i(z)\|_*`, (N, K) each."""
     sizes = [class_magnitudes(model, z.detach(), ball)[1] for model in (standard, robust)]
     return sizes[0], sizes[1]
 
 
+@in_evaluation_mode
 def mixing_measures(
     plan: Plan,
     pair: tuple[Classifier, Classifier],

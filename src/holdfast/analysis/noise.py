@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from holdfast.corruptions import GaussianNoise
+from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams, streams
 from holdfast.statistics import noise_area
 from holdfast.types import Classifier
@@ -32,6 +33,7 @@ class NoiseCurve:
         return noise_area(self.accuracies, self.sigmas)
 
 
+@in_evaluation_mode
 def noise_curve(
     model: Classifier,
     x: Tensor,
@@ -47,7 +49,7 @@ def noise_curve(
     """Add more and more noise, without clipping, until accuracy is down to guessing.
 
     Args:
-        model: the classifier, in the mode it is judged in.
+        model: the classifier, used in evaluation mode.
         x: images, (N, ...).
         y: labels, (N,).
         step: between deviations; the paper takes 0.2 for MNIST and 0.1 for CIFAR-10.

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from holdfast.gradients import expansion
 from holdfast.losses import cross_entropy
+from holdfast.modes import in_evaluation_mode
 from holdfast.types import Classifier, Loss
 
 
@@ -48,6 +49,7 @@ class Segment:
     bend: Tensor
 
 
+@in_evaluation_mode
 def loss_along_segment(
     model: Classifier,
     x: Tensor,
@@ -62,7 +64,7 @@ def loss_along_segment(
     """Loss and both expansions at equally spaced points, ends included.
 
     Args:
-        model: the classifier, in the mode it is judged in.
+        model: the classifier, used in evaluation mode.
         x: images, (N, ...).
         z: the other ends, like `x`.
         y: labels, (N,).
@@ -101,6 +103,7 @@ def _losses(
     return torch.cat(found).T
 
 
+@in_evaluation_mode
 def segments_by_batch(
     model: Classifier, x: Tensor, z: Tensor, y: Tensor, *, batch_size: int = 64, start: int = 0,
     points: int = 33, around: float = 0.0, loss: Loss = cross_entropy,

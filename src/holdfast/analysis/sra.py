@@ -20,6 +20,7 @@ from torch import Tensor
 
 from holdfast.gradients import input_gradient
 from holdfast.losses import margin
+from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams, streams
 from holdfast.types import Classifier, Loss, Threat
 
@@ -67,6 +68,7 @@ class Analysis:
     safe: Tensor
 
 
+@in_evaluation_mode
 def sra(
     model: Classifier,
     x: Tensor,
@@ -85,7 +87,7 @@ def sra(
     fresh draws, so that the search cannot profit from the luck of its own.
 
     Args:
-        model: the classifier, in the mode it is judged in.
+        model: the classifier, used in evaluation mode.
         x: images, (N, ...).
         y: labels, (N,).
         criterion: the loss and its constant.
@@ -131,6 +133,7 @@ class Cell:
     value: float
 
 
+@in_evaluation_mode
 def sra_map(
     model: Classifier,
     x: Tensor,

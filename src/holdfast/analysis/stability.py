@@ -24,6 +24,7 @@ from torch import Tensor
 
 from holdfast.losses import cross_entropy
 from holdfast.models.head import linear_head
+from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams, streams
 from holdfast.types import FeatureClassifier, Loss
 
@@ -47,6 +48,7 @@ class Stability:
     largest_logit: Tensor
 
 
+@in_evaluation_mode
 @torch.no_grad()
 def stability(
     model: FeatureClassifier,
@@ -62,7 +64,7 @@ def stability(
     """Stability of features and loss at each image; costs `draws` + 1 forward passes, one draw of all images at a time.
 
     Args:
-        model: the classifier, in the mode it is judged in.
+        model: the classifier, used in evaluation mode.
         x: images, (N, ...).
         y: labels, (N,).
         sigma: standard deviation of the noise in [0, 1] pixel units.
@@ -99,6 +101,7 @@ def stability(
     )
 
 
+@in_evaluation_mode
 def features_and_logits(model: FeatureClassifier, x: Tensor) -> tuple[Tensor, Tensor]:
     """Penultimate features, (N, F), and logits, (N, K), in one pass."""
     head = linear_head(model, "stability")

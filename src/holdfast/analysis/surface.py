@@ -23,6 +23,7 @@ from torch import Tensor
 
 from holdfast.gradients import input_gradient
 from holdfast.losses import cross_entropy
+from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams, streams
 from holdfast.types import Classifier, Loss
 
@@ -63,6 +64,7 @@ class Surface:
     prediction: Tensor
 
 
+@in_evaluation_mode
 def gradient_plane(
     model: Classifier, x: Tensor, y: Tensor, *, loss: Loss = cross_entropy, rng: Streams | None = None
 ) -> Plane:
@@ -84,6 +86,7 @@ def plane_through(x: Tensor, ends: Sequence[Tensor], *, rng: Streams | None = No
     return _plane(moves[0], moves[1] if len(moves) > 1 else None, streams(rng, x), moves)
 
 
+@in_evaluation_mode
 def loss_surface(
     model: Classifier, x: Tensor, y: Tensor, plane: Plane, *, radius: float = 1.0, steps: int = 20,
     clip: bool = False, loss: Loss = cross_entropy, batch: int = 1024,
@@ -91,7 +94,7 @@ def loss_surface(
     """Loss and prediction on a square grid around each image, which is the point in the middle.
 
     Args:
-        model: the classifier, in the mode it is judged in.
+        model: the classifier, used in evaluation mode.
         x: images, (N, ...).
         y: labels, (N,).
         plane: through each image.

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from holdfast.attacks import PGD
+from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams, streams
 from holdfast.threat import L2
 from holdfast.types import Attack, Classifier
@@ -48,6 +49,7 @@ class Thickness:
     reached: Tensor
 
 
+@in_evaluation_mode
 def boundary_thickness(
     model: Classifier,
     x: Tensor,
@@ -62,7 +64,7 @@ def boundary_thickness(
     """Thickness along one segment from each image, by counting points of the segment strictly inside the band.
 
     Args:
-        model: the classifier, in the mode it is judged in.
+        model: the classifier, used in evaluation mode.
         x: images, (N, ...).
         alpha: lower end of the band of probability differences.
         beta: its upper end.
@@ -107,6 +109,7 @@ def check_band(alpha: float, beta: float) -> None:
         raise ValueError(f"expected -1 <= alpha < beta <= 1, got {alpha} and {beta}")
 
 
+@in_evaluation_mode
 def thickness_by_batch(
     model: Classifier, x: Tensor, *, batch_size: int = 64, rng: Streams | None = None, start: int = 0,
     alpha: float = 0.0, beta: float = 0.75, points: int = 128, attack: Attack = TOWARDS,

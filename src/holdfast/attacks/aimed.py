@@ -9,6 +9,7 @@ from torch import Tensor
 from holdfast.attacks.to_the_end import check_persistent, to_the_end
 from holdfast.ensembles.composite import aimed
 from holdfast.ensembles.mixing import check_strength
+from holdfast.modes import in_evaluation_mode
 from holdfast.queries import behind, network
 from holdfast.rng import Streams
 from holdfast.types import Attack, Classifier, Threat
@@ -47,6 +48,7 @@ class Aimed:
         """Where the attack may search."""
         return self.attack.threat
 
+    @in_evaluation_mode
     def __call__(
         self, model: Classifier, x: Tensor, y: Tensor, *, target: Tensor | None = None, rng: Streams | None = None
     ) -> Tensor:

@@ -10,6 +10,7 @@ from torch import Tensor
 from holdfast.attacks.apgd_l1 import climb_sparsely
 from holdfast.attacks.search import Aim, Front, with_a_length
 from holdfast.losses import cross_entropy
+from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams, streams
 from holdfast.threat import L1
 from holdfast.threat.shape import per_example
@@ -56,6 +57,7 @@ class APGD:
         if self.steps < 1 or self.restarts < 1:
             raise ValueError(f"steps and restarts must be at least 1, got {self.steps} and {self.restarts}")
 
+    @in_evaluation_mode
     def __call__(
         self, model: Classifier, x: Tensor, y: Tensor, *, target: Tensor | None = None, rng: Streams | None = None
     ) -> Tensor:

@@ -10,6 +10,7 @@ from torch import Tensor
 from holdfast.attacks.apgd import climb
 from holdfast.attacks.search import Aim, Front, with_a_length
 from holdfast.losses import targeted_difference_of_logits_ratio
+from holdfast.modes import in_evaluation_mode
 from holdfast.queries import narrow
 from holdfast.rng import Streams, streams
 from holdfast.types import Classifier, Threat
@@ -49,6 +50,7 @@ class TargetedAPGD:
                 f"steps, targets and restarts must be at least 1, got {self.steps}, {self.targets} and {self.restarts}"
             )
 
+    @in_evaluation_mode
     def __call__(
         self, model: Classifier, x: Tensor, y: Tensor, *, target: Tensor | None = None, rng: Streams | None = None
     ) -> Tensor:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.attacks import foreign
+from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams
 from holdfast.types import Classifier, Threat
 
@@ -58,6 +59,7 @@ class ART:
     def __post_init__(self) -> None:
         foreign.check(LIBRARY, self)
 
+    @in_evaluation_mode
     def __call__(
         self, model: Classifier, x: Tensor, y: Tensor, *, target: Tensor | None = None, rng: Streams | None = None
     ) -> Tensor:

@@ -16,6 +16,7 @@ from holdfast.attacks.fab import FAB
 from holdfast.attacks.search import Aim
 from holdfast.attacks.square import SQUARES, Square
 from holdfast.losses import cross_entropy, difference_of_logits_ratio
+from holdfast.modes import in_evaluation_mode
 from holdfast.queries import narrow
 from holdfast.rng import Streams, streams
 from holdfast.threat import L1
@@ -70,6 +71,7 @@ class AutoAttack:
         """The attacks by name, in the published order."""
         return VERSIONS[self.version](self)
 
+    @in_evaluation_mode
     def __call__(
         self, model: Classifier, x: Tensor, y: Tensor, *, target: Tensor | None = None, rng: Streams | None = None
     ) -> Tensor:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from holdfast.attacks.pgd import PGD
 from holdfast.losses import cross_entropy
+from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams
 from holdfast.types import Classifier, Loss, Threat
 
@@ -40,6 +41,7 @@ class BIM:
     def _pgd(self) -> PGD:
         return PGD(threat=self.threat, steps=self.steps, step_size=self.step_size, loss=self.loss, random_start=False)
 
+    @in_evaluation_mode
     def __call__(
         self, model: Classifier, x: Tensor, y: Tensor, *, target: Tensor | None = None, rng: Streams | None = None
     ) -> Tensor:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from holdfast.attacks.decision import bisect, noise_start, reached
 from holdfast.attacks.minimal import Rows, ball, positive, within_eps
+from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams
 from holdfast.threat import L2
 from holdfast.threat.l2 import norm
@@ -60,6 +61,7 @@ class Boundary:
         positive("boundary", steps=self.steps, starts=self.starts)
         positive("boundary", spherical_step=self.spherical_step, source_step=self.source_step)
 
+    @in_evaluation_mode
     def __call__(
         self, model: Classifier, x: Tensor, y: Tensor, *, target: Tensor | None = None, rng: Streams | None = None
     ) -> Tensor:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from holdfast.attacks.minimal import Nearest, Rows, ball, positive, within_eps
+from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams
 from holdfast.threat import L2, Linf
 from holdfast.threat.shape import per_example
@@ -58,6 +59,7 @@ class CW:
         if not self.confidence >= 0:
             raise ValueError(f"cw: confidence must not be negative, got {self.confidence}")
 
+    @in_evaluation_mode
     def __call__(
         self, model: Classifier, x: Tensor, y: Tensor, *, target: Tensor | None = None, rng: Streams | None = None
     ) -> Tensor:
@@ -132,6 +134,7 @@ class CWLinf:
         if not self.confidence >= 0:
             raise ValueError(f"cw_linf: confidence must not be negative, got {self.confidence}")
 
+    @in_evaluation_mode
     def __call__(
         self, model: Classifier, x: Tensor, y: Tensor, *, target: Tensor | None = None, rng: Streams | None = None
     ) -> Tensor:

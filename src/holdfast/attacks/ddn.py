@@ -11,6 +11,7 @@ from holdfast.attacks.minimal import Nearest, Rows, ball, positive, within_eps
 from holdfast.attacks.schedule import annealed
 from holdfast.gradients import input_gradient
 from holdfast.losses import cross_entropy, towards
+from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams
 from holdfast.threat import L2
 from holdfast.threat.shape import per_example
@@ -50,6 +51,7 @@ class DDN:
         if not self.gamma < 1:
             raise ValueError(f"ddn: gamma must be below 1, got {self.gamma}")
 
+    @in_evaluation_mode
     def __call__(
         self, model: Classifier, x: Tensor, y: Tensor, *, target: Tensor | None = None, rng: Streams | None = None
     ) -> Tensor:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from holdfast.attacks.apgd_targeted import likeliest_others
 from holdfast.attacks.minimal import Nearest, Rows, ball, boundary, positive, within_eps
+from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams
 from holdfast.threat import L2, Linf
 from holdfast.threat.shape import per_example
@@ -51,6 +52,7 @@ class DeepFool:
         ball("deepfool", self.threat, (Linf, L2))
         positive("deepfool", steps=self.steps, candidates=self.candidates, overshoot=self.overshoot)
 
+    @in_evaluation_mode
     def __call__(
         self, model: Classifier, x: Tensor, y: Tensor, *, target: Tensor | None = None, rng: Streams | None = None
     ) -> Tensor:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from holdfast.attacks.search import Aim, Front
 from holdfast.losses import cross_entropy
+from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams, streams
 from holdfast.threat.shape import per_example
 from holdfast.types import Attack, Classifier, Loss, Threat
@@ -49,6 +50,7 @@ class EightBit:
         """Where the attack may search."""
         return self.attack.threat
 
+    @in_evaluation_mode
     def __call__(
         self, model: Classifier, x: Tensor, y: Tensor, *, target: Tensor | None = None, rng: Streams | None = None
     ) -> Tensor:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams
 from holdfast.types import Attack, Classifier, Threat
 from holdfast.wrappers import ExpectedOverRandomness
@@ -36,6 +37,7 @@ class EOT:
         """Where the attack may search."""
         return self.attack.threat
 
+    @in_evaluation_mode
     def __call__(
         self, model: Classifier, x: Tensor, y: Tensor, *, target: Tensor | None = None, rng: Streams | None = None
     ) -> Tensor:

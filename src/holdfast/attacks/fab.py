@@ -11,6 +11,7 @@ from torch import Tensor
 from holdfast.attacks.apgd_targeted import likeliest_others
 from holdfast.attacks.minimal import Nearest, Rows, ball, boundary, positive, within_eps
 from holdfast.attacks.search import with_a_length
+from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams
 from holdfast.threat.ball import Ball
 from holdfast.threat.shape import per_example
@@ -68,6 +69,7 @@ class FAB:
                 f"got {self.alpha_max}, {self.beta} and {self.eta}"
             )
 
+    @in_evaluation_mode
     def __call__(
         self, model: Classifier, x: Tensor, y: Tensor, *, target: Tensor | None = None, rng: Streams | None = None
     ) -> Tensor:

@@ -9,6 +9,7 @@ from torch import Tensor
 from holdfast.attacks.search import Aim, in_the_box
 from holdfast.gradients import input_gradient
 from holdfast.losses import cross_entropy
+from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams
 from holdfast.types import Classifier, Loss, Threat
 
@@ -33,6 +34,7 @@ class FGSM:
     threat: Threat
     loss: Loss = cross_entropy
 
+    @in_evaluation_mode
     def __call__(
         self, model: Classifier, x: Tensor, y: Tensor, *, target: Tensor | None = None, rng: Streams | None = None
     ) -> Tensor:

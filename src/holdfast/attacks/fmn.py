@@ -9,6 +9,7 @@ from torch import Tensor
 
 from holdfast.attacks.minimal import Nearest, Rows, ball, positive, within_eps
 from holdfast.attacks.schedule import annealed
+from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams
 from holdfast.threat import L2
 from holdfast.types import Classifier, Threat
@@ -58,6 +59,7 @@ class FMN:
         if not self.gamma < 1:
             raise ValueError(f"fmn: gamma must be below 1, got {self.gamma}")
 
+    @in_evaluation_mode
     def __call__(
         self, model: Classifier, x: Tensor, y: Tensor, *, target: Tensor | None = None, rng: Streams | None = None
     ) -> Tensor:

@@ -11,6 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from holdfast.attacks import foreign
+from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams
 from holdfast.types import Classifier, Threat
 
@@ -42,6 +43,7 @@ class Foolbox:
     def __post_init__(self) -> None:
         foreign.check(LIBRARY, self)
 
+    @in_evaluation_mode
     def __call__(
         self, model: Classifier, x: Tensor, y: Tensor, *, target: Tensor | None = None, rng: Streams | None = None
     ) -> Tensor:

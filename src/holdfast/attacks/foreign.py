@@ -201,7 +201,7 @@ def _say_who_left(attack: str, excess: Tensor, threat: Threat) -> None:
         where = f"the {_kind(threat)} ball of {threat.eps:g} or the box"
         far = f"by up to {float(excess.max()):.2g}"
         line = f"{attack}: {many} of {len(excess)} points left {where}, {far}; they count as not found"
-        warnings.warn(line, RuntimeWarning, stacklevel=4)
+        warnings.warn(line, RuntimeWarning, stacklevel=5)
 
 
 def package(name: str, *modules: str, install: str) -> Any:

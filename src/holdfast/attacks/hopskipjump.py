@@ -10,6 +10,7 @@ from torch import Tensor
 
 from holdfast.attacks.decision import bisect, noise_start, reached
 from holdfast.attacks.minimal import Nearest, Rows, ball, positive, within_eps
+from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams
 from holdfast.threat import L2, Linf
 from holdfast.threat.shape import per_example
@@ -54,6 +55,7 @@ class HopSkipJump:
         ball("hopskipjump", self.threat, (Linf, L2))
         positive("hopskipjump", steps=self.steps, samples=self.samples - 1, starts=self.starts)
 
+    @in_evaluation_mode
     def __call__(
         self, model: Classifier, x: Tensor, y: Tensor, *, target: Tensor | None = None, rng: Streams | None = None
     ) -> Tensor:

@@ -11,6 +11,7 @@ from holdfast.attacks.schedule import StepSchedule, constant
 from holdfast.attacks.search import Aim, Front, with_a_length
 from holdfast.gradients import input_gradient
 from holdfast.losses import cross_entropy
+from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams, streams
 from holdfast.types import Classifier, Loss, Threat
 
@@ -59,6 +60,7 @@ class PGD:
         if self.restarts > 1 and not self.random_start:
             raise ValueError(f"{self.restarts} restarts from the same point are one; set random_start or restarts: 1")
 
+    @in_evaluation_mode
     def __call__(
         self, model: Classifier, x: Tensor, y: Tensor, *, target: Tensor | None = None, rng: Streams | None = None
     ) -> Tensor:

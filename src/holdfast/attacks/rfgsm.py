@@ -9,6 +9,7 @@ from torch import Tensor
 from holdfast.attacks.search import Aim, with_a_length
 from holdfast.gradients import input_gradient
 from holdfast.losses import cross_entropy
+from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams, streams
 from holdfast.types import Classifier, Loss, Threat
 
@@ -41,6 +42,7 @@ class RFGSM:
         if not 0 < self.share < 1:
             raise ValueError(f"share must lie between 0 and 1, got {self.share}")
 
+    @in_evaluation_mode
     def __call__(
         self, model: Classifier, x: Tensor, y: Tensor, *, target: Tensor | None = None, rng: Streams | None = None
     ) -> Tensor:

@@ -12,6 +12,7 @@ from holdfast.attacks.search import Aim, Front, with_a_length
 from holdfast.attacks.square import as_planes
 from holdfast.frequency import dct_matrix
 from holdfast.losses import cross_entropy
+from holdfast.modes import in_evaluation_mode
 from holdfast.queries import narrow
 from holdfast.rng import Streams, streams
 from holdfast.threat.shape import per_example
@@ -58,6 +59,7 @@ class SimBA:
             raise ValueError(f"frequencies: a positive number for the basis dct alone, got {self.frequencies}")
 
     @torch.no_grad()
+    @in_evaluation_mode
     def __call__(
         self, model: Classifier, x: Tensor, y: Tensor, *, target: Tensor | None = None, rng: Streams | None = None
     ) -> Tensor:

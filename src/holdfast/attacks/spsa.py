@@ -10,6 +10,7 @@ from torch import Tensor
 
 from holdfast.attacks.search import Aim, Front, with_a_length
 from holdfast.losses import cross_entropy, margin
+from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams, streams
 from holdfast.types import Classifier, Loss, Threat
 
@@ -55,6 +56,7 @@ class SPSA:
         _check_positive(steps=self.steps, pairs=self.pairs, delta=self.delta, step_size=self.step_size)
 
     @torch.no_grad()
+    @in_evaluation_mode
     def __call__(
         self, model: Classifier, x: Tensor, y: Tensor, *, target: Tensor | None = None, rng: Streams | None = None
     ) -> Tensor:
@@ -115,6 +117,7 @@ class NES:
         return 2.5 * self.threat.eps / self.steps if self.step_size is None else self.step_size
 
     @torch.no_grad()
+    @in_evaluation_mode
     def __call__(
         self, model: Classifier, x: Tensor, y: Tensor, *, target: Tensor | None = None, rng: Streams | None = None
     ) -> Tensor:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from holdfast.attacks.search import Aim, Front
 from holdfast.losses import cross_entropy, margin
+from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams, streams
 from holdfast.threat import L1, L2, Linf
 from holdfast.types import Classifier, Loss, Threat
@@ -62,6 +63,7 @@ class Square:
         if not 0 < self.share <= 1:
             raise ValueError(f"share must lie in (0, 1], got {self.share}")
 
+    @in_evaluation_mode
     def __call__(
         self, model: Classifier, x: Tensor, y: Tensor, *, target: Tensor | None = None, rng: Streams | None = None
     ) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams, streams
 from holdfast.types import Attack, Classifier, Threat
 
@@ -34,6 +35,7 @@ class Targeted:
         """Where the attack may search."""
         return self.attack.threat
 
+    @in_evaluation_mode
     def __call__(
         self, model: Classifier, x: Tensor, y: Tensor, *, target: Tensor | None = None, rng: Streams | None = None
     ) -> Tensor:

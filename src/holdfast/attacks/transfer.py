@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from holdfast.attacks.to_the_end import check_persistent, to_the_end
+from holdfast.modes import in_evaluation_mode
 from holdfast.queries import behind
 from holdfast.rng import Streams
 from holdfast.types import Attack, Classifier, Threat
@@ -38,6 +39,7 @@ class Transferred:
         """Where the attack may search."""
         return self.attack.threat
 
+    @in_evaluation_mode
     def __call__(
         self, model: Classifier, x: Tensor, y: Tensor, *, target: Tensor | None = None, rng: Streams | None = None
     ) -> Tensor:

@@ -14,7 +14,6 @@ from holdfast.audit.attacks import Case, beaten_by_any
 from holdfast.losses import margin
 from holdfast.models import build
 from holdfast.models.cnn import CNN
-from holdfast.modes import evaluating
 from holdfast.rng import Streams, permutation
 from holdfast.types import Classifier
 from holdfast.verdicts import Verdict
@@ -55,8 +54,7 @@ def transfer(case: Case, surrogate: Classifier | Sources | None = None, images: 
 def transferred(case: Case, source: Classifier) -> Tensor:
     """Which examples the model still gets right where an attack on another network ends, (N,) bool."""
     attack = APGD(threat=case.attack.threat, loss=margin, until_lost=False)
-    with evaluating(source):
-        z = attack(source, case.x, case.y, rng=Streams(case.seed, "audit transfer", len(case.x)))
+    z = attack(source, case.x, case.y, rng=Streams(case.seed, "audit transfer", len(case.x)))
     return case.right(z, torch.ones_like(case.standing))
 
 

@@ -15,7 +15,7 @@ from holdfast.lipschitz.margins import exact_network, margin_bound, margin_growt
 from holdfast.lipschitz.norms import double
 from holdfast.lipschitz.precision import PRECISIONS, logits_in_float64, require_precision
 from holdfast.lipschitz.radii import Norm, margin_radius
-from holdfast.modes import evaluating
+from holdfast.modes import in_evaluation_mode
 from holdfast.queries import behind, network
 from holdfast.rng import Streams
 from holdfast.types import ABSTAIN, Certificate, Classifier
@@ -59,6 +59,7 @@ class Margin:
         """It speaks of the network itself."""
         return False
 
+    @in_evaluation_mode
     def __call__(self, model: Classifier, x: Tensor, *, rng: Streams | None = None) -> Certificate:
         """Certificate of each example; of two classes with equal logits neither is certified."""
         if not len(x):
@@ -83,7 +84,7 @@ def bounded_logits(model: Classifier, x: Tensor, norm: Norm, constant: float | N
     Raises:
         ModelError: if there is no bound, or the logits are no finite numbers of two classes or more.
     """
-    with torch.no_grad(), evaluating(network(model)):
+    with torch.no_grad():
         computed = exact(model, constant)(x)
         check_logits(computed, "margin")
         logits = double(computed)

@@ -17,7 +17,7 @@ from holdfast.ensembles.composite import Composite
 from holdfast.ensembles.mixing import Probability
 from holdfast.errors import ModelError
 from holdfast.lipschitz.rounding import ELEMENTARY, gamma, outward
-from holdfast.modes import evaluating
+from holdfast.modes import in_evaluation_mode
 from holdfast.queries import behind, network
 from holdfast.rng import Streams
 from holdfast.types import ABSTAIN, Certificate, Classifier
@@ -50,6 +50,7 @@ class MixtureMargin:
         """It speaks of the composite itself."""
         return False
 
+    @in_evaluation_mode
     def __call__(self, model: Classifier, x: Tensor, *, rng: Streams | None = None) -> Certificate:
         """Certificate of each example; what the composite computes counts only where its own rounding decides."""
         if not len(x):
@@ -58,7 +59,7 @@ class MixtureMargin:
         if mixture.mixing.transform is not None:
             raise ModelError("mixture_margin: expected robust logits as they are; a transform changes their constants")
         known = bounded_logits(mixture.robust, x, self.norm, self.constant)
-        with torch.no_grad(), evaluating(network(model)):
+        with torch.no_grad():
             mixed = model(x).argmax(1)
         surer = outward(1 / mixture.mixing.temperature)
         scaled = (known.logits / mixture.mixing.temperature, surer * known.growth, mixture.share)
@@ -106,6 +107,7 @@ class MixtureSmoothing:
         """It speaks of a composite whose robust part is smoothed."""
         return True
 
+    @in_evaluation_mode
     def __call__(self, model: Classifier, x: Tensor, *, rng: Streams | None = None) -> Certificate:
         """Certificate of each example."""
         share = _mixture(model, "mixture_smoothing").share

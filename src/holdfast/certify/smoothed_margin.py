@@ -46,8 +46,7 @@ from holdfast.errors import ModelError
 from holdfast.lipschitz.margins import margin_bound, margin_growth
 from holdfast.lipschitz.rounding import ELEMENTARY, gamma
 from holdfast.losses import margin
-from holdfast.modes import evaluating
-from holdfast.queries import network
+from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams, streams
 from holdfast.types import ABSTAIN, Certificate, Classifier
 
@@ -94,17 +93,17 @@ class SmoothedMargin:
         """It speaks of the network with averaged logits."""
         return True
 
+    @in_evaluation_mode
     def __call__(self, model: Classifier, x: Tensor, *, rng: Streams | None = None) -> Certificate:
         """Certificate of each example."""
         if not len(x):
             return Certificate.of_nothing(x, sampled=True)
         check_bounded(model, self.constant)
         rng = streams(rng, x)
-        with evaluating(network(model)):
-            asked = exact(model, self.constant)
-            classes = mean_logits(asked, x, self.sigma, self.n0, rng.split("selection"), self.batch).argmax(1)
-            mean = estimate_margin(asked, x, classes, self.sigma, self.n, rng.split("estimation"), self.batch).mean
-            growth, euclidean, off = self._growth(model, x, classes)
+        precise = exact(model, self.constant)
+        classes = mean_logits(precise, x, self.sigma, self.n0, rng.split("selection"), self.batch).argmax(1)
+        mean = estimate_margin(precise, x, classes, self.sigma, self.n, rng.split("estimation"), self.batch).mean
+        growth, euclidean, off = self._growth(model, x, classes)
         if not bool(mean.isfinite().all()):
             raise ModelError("smoothed_margin: the logits of noisy copies are not finite")
         left = certified_radius(mean + off, euclidean * self.sigma, self.n, self.alpha)
@@ -155,6 +154,7 @@ class MarginEstimate:
     share: Tensor
 
 
+@in_evaluation_mode
 def estimate_margin(
     model: Classifier, x: Tensor, y: Tensor, sigma: float, n: int, rng: Streams | None = None, batch: int = 512
 ) -> MarginEstimate:
@@ -179,6 +179,7 @@ def estimate_margin(
     return MarginEstimate(mean, ((square - mean**2).clamp_min(0) / max(n - 1, 1)).sqrt(), share)
 
 
+@in_evaluation_mode
 def mean_logits(
     model: Classifier, x: Tensor, sigma: float, n: int, rng: Streams | None = None, batch: int = 512
 ) -> Tensor:

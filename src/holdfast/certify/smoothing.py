@@ -21,6 +21,7 @@ from holdfast.certify.noise import Gaussian, Laplace, Noise, Uniform
 from holdfast.certify.sampling import FIXED, Sampling
 from holdfast.certify.settle import check_possible, settle
 from holdfast.errors import unknown
+from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams, streams
 from holdfast.statistics import fair_coin_test
 from holdfast.types import ABSTAIN, Certificate, Classifier
@@ -192,6 +193,7 @@ Smoothing = GaussianSmoothing | LaplaceSmoothing | UniformSmoothing
 """The methods; they share all fields but the first."""
 
 
+@in_evaluation_mode
 def certify(method: Smoothing, model: Classifier, x: Tensor, rng: Streams) -> Certificate:
     """CERTIFY: choose a class for each image, sample until its radius is settled, abstain where there is none."""
     if not len(x):
@@ -212,6 +214,7 @@ def certify(method: Smoothing, model: Classifier, x: Tensor, rng: Streams) -> Ce
     return Certificate(prediction, proved.clamp(min=0), torch.from_numpy(used + method.n0).to(x.device))
 
 
+@in_evaluation_mode
 def predict(method: Smoothing, model: Classifier, x: Tensor, rng: Streams) -> Tensor:
     r"""PREDICT: the most frequent class of `n` copies, unless it leads the next one by no more than chance.
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -156,7 +157,7 @@ def _normalising(
     centre = _per_channel("mean", mean, 0.0, channels)
     scale = _per_channel("std", std, 1.0, channels)
     if not isinstance(model, nn.Module):
-        return _function(model, centre, scale)
+        return partial(_after_normalising, model, centre, scale)
     made: Any = normalised(model, centre, scale)
     made.normalise.to(place(model))
     return made  # type: ignore[no-any-return]
@@ -172,14 +173,9 @@ def _per_channel(name: str, given: Sequence[float] | float | None, default: floa
     return values
 
 
-def _function(model: Classifier, mean: Sequence[float], std: Sequence[float]) -> Callable[[Tensor], Tensor]:
-    def behind(x: Tensor) -> Tensor:
-        centre, scale = (
-            torch.as_tensor(values, dtype=x.dtype, device=x.device)[:, None, None] for values in (mean, std)
-        )
-        return model((x - centre) / scale)
-
-    return behind
+def _after_normalising(model: Classifier, mean: Sequence[float], std: Sequence[float], x: Tensor) -> Tensor:
+    centre, scale = (torch.as_tensor(values, dtype=x.dtype, device=x.device)[:, None, None] for values in (mean, std))
+    return model((x - centre) / scale)
 
 
 def _listed(checks: Any) -> list[Check]:

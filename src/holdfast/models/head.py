@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from holdfast.errors import ModelError
-from holdfast.modes import evaluating
+from holdfast.modes import in_evaluation_mode
 from holdfast.types import Classifier
 
 
@@ -75,8 +75,9 @@ def _vectors(features: Tensor, weight: Tensor, who: str) -> Tensor:
 
 
 @torch.no_grad()
+@in_evaluation_mode
 def check_whole(model: Classifier, head: LinearHead, x: Tensor, who: str) -> None:
-    """Refuse a model that is not its head after its features; its mode should be that in which it is judged."""
+    """Refuse a model that is not its head after its features, in evaluation mode."""
     found, expected = model(x), head.logits(head.features(x))
     if not torch.allclose(found.to(expected), expected, rtol=1e-3, atol=1e-3, equal_nan=True):
         raise ModelError(f"{who} needs a model whose logits are head(features(x)); those of {_said(model)} differ")
@@ -98,8 +99,7 @@ class Whole:
         """The linear head of a model in training; its statistics stay as they are."""
         head = linear_head(model, self.who)
         if not self.known:
-            with evaluating(model):
-                check_whole(model, head, x, self.who)
+            check_whole(model, head, x, self.who)
             self.known = True
         return head
 

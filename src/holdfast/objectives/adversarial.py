@@ -83,8 +83,8 @@ class Adversarial:
         if self.target is not None:
             with statistics.attacking(model, clean=True):
                 target = choose_targets(self.target, model, x, label, rng)
-        with statistics.attacking(model):
-            return self.attack(model, x, label, target=target, rng=rng)
+        with statistics.attacking(model) as attacked:
+            return self.attack(attacked, x, label, target=target, rng=rng)
 
     def loss(self, statistics: Statistics, model: Classifier, x: Tensor, y: Tensor, z: Tensor) -> Terms:
         """Terms of a batch and its points."""

@@ -32,7 +32,8 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from holdfast.errors import unknown
-from holdfast.modes import evaluating
+from holdfast.modes import InCurrentModes, evaluating
+from holdfast.types import Classifier
 
 BatchStats = Literal["frozen", "mixed", "split", "split_adversarial"]
 BATCH_STATS: tuple[BatchStats, ...] = ("frozen", "mixed", "split", "split_adversarial")
@@ -61,11 +62,11 @@ class Statistics(nn.Module):
                 self.register_buffer(f"{name}_{place}", getattr(layer, name).clone())
 
     @contextmanager
-    def attacking(self, model: object, *, clean: bool = False) -> Iterator[None]:
-        """The network as the attack sees it; `clean` where it looks at clean images."""
+    def attacking(self, model: Classifier, *, clean: bool = False) -> Iterator[Classifier]:
+        """The network as the attack sees it, whose modes the attack must keep; `clean` where it sees clean images."""
         moving = [layer for layer in normalisations(model) if layer.training] if self.kind == "mixed" else []
         with evaluating(model), self.clean(model) if clean else self.adversarial(model), _by_the_batch(moving):
-            yield
+            yield InCurrentModes(model)
 
     @contextmanager
     def clean(self, model: object) -> Iterator[None]:

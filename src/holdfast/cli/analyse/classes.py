@@ -38,7 +38,6 @@ def ask(
     from holdfast.analysis.class_geometry import features_by_batch
     from holdfast.analysis.store import write_answer
     from holdfast.models.head import check_linear, check_whole, linear_head
-    from holdfast.modes import evaluating
 
     settings = _deltas(ready, {"delta_v": delta_v, "delta_d": delta_d})
     seen = examples(ready, "classes", settings, {})
@@ -47,7 +46,7 @@ def ask(
     head = linear_head(seen.model, "analyse classes")
     check_linear(head, "analyse classes")
     found: list[Tensor] = []
-    with Bar(quiet=quiet).stage(f"classes {ready.subjects[0].run}", "images") as show, evaluating(seen.model):
+    with Bar(quiet=quiet).stage(f"classes {ready.subjects[0].run}", "images") as show:
         check_whole(seen.model, head, seen.x[: ready.how.batch_size], "analyse classes")
         for part in features_by_batch(seen.model, seen.x, batch_size=ready.how.batch_size):
             found.append(part)

@@ -70,12 +70,10 @@ def ask(
 
 def _layers(seen: About, chosen: "Split", noise: "Corruption", ready: Ready) -> "list[Layer]":
     from holdfast.analysis.features import feature_layers
-    from holdfast.modes import evaluating
     from holdfast.rng import Streams
 
     x, rng = chosen.batch(slice(None))[0].to(seen.where), Streams(ready.seed, "features", chosen.index)
-    with evaluating(seen.model):
-        return feature_layers(seen.model, x, noise=noise, batch_size=ready.how.batch_size, rng=rng)
+    return feature_layers(seen.model, x, noise=noise, batch_size=ready.how.batch_size, rng=rng)
 
 
 def _maps(text: str) -> list[str]:

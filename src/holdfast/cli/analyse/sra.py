@@ -27,7 +27,6 @@ def ask(
     """The worst average loss over a region under noise: a map between the average and the worst case."""
     from holdfast.analysis.sra import CRITERIA, Cell, sra_map
     from holdfast.analysis.store import write_answer
-    from holdfast.modes import evaluating
     from holdfast.recipe import parse
     from holdfast.rng import Streams
     from holdfast.types import Threat
@@ -42,7 +41,7 @@ def ask(
     seen = examples(ready, "sra", settings, {"cells": []})
     answer, cells = seen.question, [Cell(**one) for one in seen.question.result["cells"]]
     found: list[Cell] = []
-    with Bar(quiet=quiet).stage(f"sra {ready.subjects[0].run}", "cells") as show, evaluating(seen.model):
+    with Bar(quiet=quiet).stage(f"sra {ready.subjects[0].run}", "cells") as show:
         for cell in sra_map(
             seen.model, seen.x, seen.y, eps=sizes, sigma=sigmas, region=region, criterion=CRITERIA[loss], steps=steps,
             draws=draws, batch_size=ready.how.batch_size, known=cells, rng=Streams(ready.seed, "sra", seen.index),

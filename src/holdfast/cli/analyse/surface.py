@@ -47,7 +47,6 @@ def ask(
     """The loss around images along the gradient and a random direction, or along what attacks find."""
     from holdfast.analysis.store import write_answer
     from holdfast.analysis.surface import loss_surface
-    from holdfast.modes import evaluating
     from holdfast.rng import Streams
 
     words = _words(along)
@@ -63,7 +62,7 @@ def ask(
     seen = about(ready, "surface", settings, {"surfaces": []})
     answer, known = seen.question, {one["example"]: one for one in seen.question.result["surfaces"]}
     rows = [row for row in rows if int(test.index[row]) not in known]  # images add up from call to call
-    with Bar(quiet=quiet).stage(f"surface {ready.subjects[0].run}", "examples") as bar, evaluating(seen.model):
+    with Bar(quiet=quiet).stage(f"surface {ready.subjects[0].run}", "examples") as bar:
         for number, row in enumerate(rows, 1):
             (x, y), rng = test.batch([row]), Streams(ready.seed, "surface", test.index[[row]])
             x, y = x.to(seen.where), y.to(seen.where.device)
@@ -84,7 +83,6 @@ def _plane(
 ) -> "Plane":  # fmt: skip
     """The plane through an image that the words ask for."""
     from holdfast.analysis.surface import gradient_plane, plane_through
-    from holdfast.modes import evaluating
 
     if words[0] == GRADIENT:
         return gradient_plane(model, x, y, rng=rng)
@@ -92,8 +90,7 @@ def _plane(
     for number, word in enumerate(words):
         if word != RANDOM:
             attacked, _ = others.get(word, (model, ""))
-            with evaluating(attacked):
-                ends.append(attacks[word](attacked, x, y, rng=rng.split(f"attack {number}")))
+            ends.append(attacks[word](attacked, x, y, rng=rng.split(f"attack {number}")))
     return plane_through(x, ends, rng=rng)
 
 

@@ -28,7 +28,6 @@ def ask(
     from holdfast.analysis.store import write_answer
     from holdfast.analysis.thickness import check_band, thickness_by_batch
     from holdfast.attacks import PGD
-    from holdfast.modes import evaluating
     from holdfast.rng import Streams
     from holdfast.threat import L2
 
@@ -40,7 +39,7 @@ def ask(
     settings = {"alpha": alpha, "beta": beta, "eps": eps, "steps": steps, "step_size": step_size, "points": points}
     seen = examples(ready, "thickness", settings, {name: [] for name in ("value", "length", "source", "reached")})
     answer, rng = seen.question, Streams(ready.seed, "thickness", seen.index)
-    with Bar(quiet=quiet).stage(f"thickness {ready.subjects[0].run}", "images") as show, evaluating(seen.model):
+    with Bar(quiet=quiet).stage(f"thickness {ready.subjects[0].run}", "images") as show:
         for part in thickness_by_batch(
             seen.model, seen.x, batch_size=ready.how.batch_size, rng=rng, start=len(answer.result["value"]),
             alpha=alpha, beta=beta, points=points, attack=attack,
