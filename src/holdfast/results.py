@@ -81,6 +81,10 @@ class Ledger:
         places = {check: place for place, check in enumerate(sorted(rows["check"].unique(), key=natural))}
         return rows.sort("weights", pl.col("check").replace_strict(places), "example", maintain_order=True)
 
+    def examples(self) -> set[int]:
+        """The indices of all examples that have a row."""
+        return {example for path in self.parts() for example in _read_part(path)["example"]}
+
     def _file(self, part: str) -> Path:
         return self.path / f"{part}.parquet"
 

@@ -10,7 +10,7 @@ import typer
 
 from holdfast.cli.options import Json
 from holdfast.cli.screen import say
-from holdfast.cli.summary import show_summary, summary
+from holdfast.cli.summary import other_images, show_summary, summary
 from holdfast.errors import LedgerError
 
 if TYPE_CHECKING:
@@ -33,13 +33,19 @@ def command(
         raise LedgerError(f"{runs[0]}: expected two or more runs to compare; found {len(found)}")
     first, *others = read_runs(found)
     comparisons = [comparison(first, other) for other in others]
-    records = summary([Run(path) for path in found])
+    if all(one.problem for one in comparisons):
+        raise LedgerError(f"compare: {comparisons[0].problem}")
+    compared = [Run(path) for path in found]
+    records, note = summary(compared), other_images(compared)
     written = write_report(found, out) if out else None
     if as_json:
         paired = [record for one in comparisons for record in _records(one)]
-        typer.echo(json.dumps({"results": records, "paired": paired, "report": str(written) if written else None}))
+        said = {"results": records, "paired": paired, "other_images": note}
+        typer.echo(json.dumps({**said, "report": str(written) if written else None}))
         return
     show_summary(records)
+    if note:
+        say(f"not comparable: {note}")
     for one in comparisons:
         _show(one)
     if written:
@@ -77,11 +83,17 @@ def _show(one: Comparison) -> None:
         stdout().print(f"{one.second} against {one.first}: {one.problem}")
         return
     rows = [
-        [check, f"{-100 * pair.difference:+.1f}", str(pair.only_second), str(pair.only_first), f"{adjusted:.2g}"]
+        [
+            check,
+            str(pair.examples),
+            *(f"{-100 * pair.difference:+.1f}", str(pair.only_second), str(pair.only_first), f"{adjusted:.2g}"),
+        ]
         for (check, pair), adjusted in zip(one.pairs, one.adjusted, strict=True)
     ]
-    rows += [[check, *["unknown"] * 4] for check, _ in one.unknown]
-    title = f"{one.second} against {one.first} (p: exact McNemar, Holm-corrected over {len(one.pairs)} tests)"
-    table(["", "points", f"only {one.second} right", f"only {one.first} right", "p"], rows, title=title)
+    rows += [[check, *["unknown"] * 5] for check, _ in one.unknown]
+    title = (
+        f"{one.second} against {one.first} on {one.on} (p: exact McNemar, Holm-corrected over {len(one.pairs)} tests)"
+    )
+    table(["", "pairs", "points", f"only {one.second} right", f"only {one.first} right", "p"], rows, title=title)
     for check, what in one.unknown:
         stdout().print(f"unfinished: {check}: {what}")

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from holdfast.cli.options import Json
-from holdfast.cli.screen import percent, table
+from holdfast.cli.screen import percent, say, table
 from holdfast.errors import RecipeError
+
+if TYPE_CHECKING:
+    from holdfast.report.runs import RunData
 
 
 def command(
@@ -24,6 +28,7 @@ def command(
     from holdfast.analysis.corruption import ALEXNET, Corrupted, corrupted
     from holdfast.cli.find import find_runs
     from holdfast.report import read_runs
+    from holdfast.report.same_images import different_images, tested
     from holdfast.results import GRADED
 
     runs = read_runs(find_runs(paths))
@@ -31,10 +36,12 @@ def command(
     if not found:
         raise RecipeError("mce: expected runs with corruptions by kind and severity, such as `common`; found none")
     base: dict[tuple[str, str], Any] = {}
+    others: Sequence[RunData] = ()
     if reference == "alexnet":
         base = {(one.family, one.source): ALEXNET for one in found if one.family in ("common", "stored")}
     elif reference is not None:
-        (other,) = read_runs([Path(reference)])
+        others = read_runs([Path(reference)])
+        (other,) = others
         base = {(one.family, one.source): one for one in corrupted(other.graded) if one.weights == other.weights[0]}
     records: list[dict[str, Any]] = []
     for one in found:
@@ -46,8 +53,9 @@ def command(
             "relative": None if divided is None else one.mean(divided),
             "errors": one.by_kind(),
         })  # fmt: skip
+    note = different_images([tested(run) for run in (*runs, *others)]) or None
     if as_json:
-        typer.echo(json.dumps({"reference": reference, "runs": records}))
+        typer.echo(json.dumps({"reference": reference, "runs": records, "other_images": note}))
         return
     relative = [f"relative to {reference}"] if reference else []
     rows = []
@@ -58,6 +66,8 @@ def command(
         title = GRADED[record["family"]] + (f" ({record['source']})" if record["source"] else "")
         rows.append([f"{record['run']}, {title}", mean, *extra, size, str(record["images"])])
     table(["run", "mean corruption error, 95 %", *relative, "kinds x severities", "images"], rows)
+    if note:
+        say(f"not comparable: {note}")
 
 
 def _mean(mce: float | None, half: float | None) -> str:

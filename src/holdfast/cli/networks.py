@@ -47,6 +47,8 @@ class Ready:
 
 def prepared(asked: Asked) -> Ready:
     """What was asked for, on its device, ready to be checked."""
+    from holdfast.cli import work
+
     device = device_of(asked.device)
     if asked.run is None:
         ready = foreign(asked, asked.network(), device)
@@ -56,6 +58,7 @@ def prepared(asked: Asked) -> Ready:
         ready = own(asked, asked.run, device)
     for subject in ready.subjects:
         to_device(subject.model, device)
+    work.mention_kept_images(ready.run, ready.splits)
     return ready
 
 
@@ -120,16 +123,19 @@ def own(
         job = work.Job(recipe, Run(path))
         if asked.fresh:
             job.run.forget_results()
+        splits = splits.as_recorded(job.run)
         refuse_others(job.run, splits)
         if "name" not in job.run.info():  # trained without the command line
-            job.run.tell(name=recipe.name, seed=recipe.seed, data=splits.facts())
+            job.run.tell(name=recipe.name, seed=recipe.seed)
+        if job.run.info().get("data", {}).get("examples") != splits.examples:  # trained there, or by an earlier version
+            job.run.tell(data=splits.facts())
         found = work.subjects(job, splits, trust=asked.trust)
         return Ready(job.run, found, splits, chosen, recipe.evaluate, recipe.seed, device)
     if run is None or other is not None:
         run = Run(asked.out / "evaluations" / f"{path.stem}-{card.hash[:8]}-{splits.name}{asked.part}")
     if asked.fresh:
         run.forget_results()
-    block = recipe.evaluate.block
+    splits, block = splits.as_recorded(run), recipe.evaluate.block
     refuse_others(run, splits, weights=card.hash, block=block)
     outputs = same_outputs(run, "given", card.hash, loaded.model, splits)
     weights = {"given": {"sha256": card.hash, "file": str(path), "outputs": outputs}}
@@ -180,6 +186,7 @@ def foreign(asked: Asked, network: Foreign, device: torch.device, run: Run | Non
     label = run.info().get("name") or asked.name or run.path.name
     if asked.fresh:
         run.forget_results()
+    splits = splits.as_recorded(run)
     digest, how = content_hash(model.state_dict()), asked.how(EvaluateRecipe())
     how = replace(how, block=max(how.block, how.batch_size))
     refuse_others(run, splits, weights=digest, block=how.block, seed=seed, model=name, options=facts["model"])

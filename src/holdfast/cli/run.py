@@ -9,7 +9,7 @@ import typer
 from holdfast.cli.device import Device, device_of
 from holdfast.cli.options import OUT, Fresh, Json, Only, Out, RecipeFile, Root, Set, TensorBoard, names
 from holdfast.cli.screen import interrupt_on_kill, resumable, say
-from holdfast.cli.summary import show_left_out, show_summary, summary
+from holdfast.cli.summary import other_images, show_left_out, show_summary, summary
 
 
 def command(
@@ -22,14 +22,13 @@ def command(
     from holdfast.cli.find import find_runs
     from holdfast.recipe import load_recipes
     from holdfast.report import write_report
-    from holdfast.runs import prepare
 
     interrupt_on_kill()
     jobs = work.jobs(load_recipes(recipe, set_ or (), only=names(only)), out, fresh=fresh)
     place = device_of(device)
     with resumable():
         for job in jobs:
-            splits = prepare(job.recipe.data, job.recipe.seed, data_root)
+            splits = work.images(job, data_root)
             work.foresee(job, splits)
             work.train(job, splits, quiet=as_json, device=place if device else None, tensorboard=tensorboard)
             if work.is_first():
@@ -44,9 +43,12 @@ def command(
     if as_json:
         paths = [str(run.path) for run in runs]
         said = {"runs": paths, "results": records, "verdicts": verdicts.records(runs), "report": str(report)}
+        said["other_images"] = other_images(runs)
         typer.echo(json.dumps(said))
     else:
         show_summary(records)
+        if note := other_images(runs):
+            say(f"not comparable: {note}")
         show_left_out(runs)
         for line in verdicts.failures(runs):
             say(line)

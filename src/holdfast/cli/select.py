@@ -5,18 +5,26 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from holdfast.cli.options import Json
-from holdfast.cli.screen import percent, table
+from holdfast.cli.screen import percent, say, table
 from holdfast.errors import LedgerError, RecipeError
+
+if TYPE_CHECKING:
+    from holdfast.report.runs import RunData
 
 
 def command(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run directories, or directories of runs.")],
-    by: Annotated[str, typer.Option("--by", help="The quantity that decides, or a part of its name, such as margin.")],
+    by: Annotated[
+        str,
+        typer.Option(
+            "--by", help="The quantity that decides, or a part of its name, such as margin or linf eps=8/255."
+        ),
+    ],
     accuracy: Annotated[float, typer.Option("--accuracy", help="Centre of the band of clean accuracy, such as 0.985.")],
     within: Annotated[float, typer.Option("--within", help="Half the width of the band.")] = 0.003,
     per: Annotated[
@@ -28,8 +36,11 @@ def command(
     from holdfast.analysis.selection import CLEAN, quantity
     from holdfast.analysis.selection import select as best
     from holdfast.cli.find import find_runs
+    from holdfast.report import read_runs
+    from holdfast.report.same_images import different_images, tested
 
-    measured = _measured(find_runs(runs))
+    data = read_runs(find_runs(runs))
+    measured, note = _measured(data), different_images([tested(run) for run in data]) or None
     name = quantity([one for one, _ in measured], by)
     groups: dict[str, list[Any]] = {}
     for one, recipe in measured:
@@ -41,7 +52,9 @@ def command(
             for group, found in chosen.items()
             for one in found
         ]
-        typer.echo(json.dumps({"by": name, "accuracy": accuracy, "within": within, "runs": records}))
+        typer.echo(
+            json.dumps({"by": name, "accuracy": accuracy, "within": within, "runs": records, "other_images": note})
+        )
         return
     rows = []
     for group, found in chosen.items():
@@ -52,17 +65,18 @@ def command(
             rows.append([group, "none in the band", "", "", ""])
     title = f"clean accuracy {percent(accuracy)} ± {100 * within:.1f} points, by {name}"
     table([per or "", "run", "", CLEAN, name], rows, title=title)
+    if note:
+        say(f"not comparable: {note}")
 
 
-def _measured(paths: Sequence[Path]) -> list[tuple[Any, Mapping[str, Any]]]:
+def _measured(runs: Sequence[RunData]) -> list[tuple[Any, Mapping[str, Any]]]:
     """What was measured of each run, for the weights that a report shows, with its recipe."""
     import yaml
 
     from holdfast.analysis.selection import measured
-    from holdfast.report import read_runs
 
     found = []
-    for data in read_runs(paths):
+    for data in runs:
         recipe = yaml.safe_load(data.recipe) if data.recipe else {}
         found += [(one, recipe) for one in measured(data.main_rows)]
     if not found:

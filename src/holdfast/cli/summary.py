@@ -142,6 +142,18 @@ def _last(cells: Sequence[dict[str, Any]], seeds: Seeds) -> str:
     return seeds.share(cells) or "-"
 
 
+def other_images(runs: Sequence[Run]) -> str | None:
+    """Which runs were tested on other images than the first, in words; None if none was."""
+    from holdfast.report.same_images import Tested, different_images
+
+    frames = rows_of(runs)
+    tested = [
+        Tested(frame["run"][0], run.info().get("data", {}).get("fingerprint"), frozenset(frame["example"]))
+        for run, frame in zip(runs, frames, strict=True)
+    ]
+    return different_images(tested) or None
+
+
 def show_left_out(runs: Sequence[Run]) -> None:
     """Print the checks of one piece that the budget left out; of composed ones the ledger knows."""
     for run in runs:

@@ -18,14 +18,13 @@ def command(
     """Train the runs of a recipe; repeat the command to resume."""
     from holdfast.cli import work
     from holdfast.recipe import load_recipes
-    from holdfast.runs import prepare
 
     interrupt_on_kill()
     jobs = work.jobs(load_recipes(recipe, set_ or (), only=names(only)), out, fresh=fresh)
     place = device_of(device)
     with resumable():
         for job in jobs:
-            splits = prepare(job.recipe.data, job.recipe.seed, data_root)
+            splits = work.images(job, data_root)
             work.train(job, splits, quiet=as_json, device=place if device else None, tensorboard=tensorboard)
             on = trained_on(job.recipe.train.fabric.accelerator, device)
             say(f"{job.recipe.name}: trained on {on}, weights in {job.run.path}", quiet=as_json or not work.is_first())

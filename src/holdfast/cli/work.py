@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from holdfast.cli.device import to_device
 from holdfast.cli.screen import Bar, between_steps, percent, say
 from holdfast.cli.tensorboard import Board
@@ -52,6 +54,26 @@ def jobs(recipes: Sequence[Recipe], out: Path, *, fresh: bool = False) -> list[J
 def is_first() -> bool:
     """Whether this is the process that writes and speaks; with several devices the others only help to train."""
     return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0
+
+
+def images(job: Job, root: Path | None) -> Splits:
+    """The images of a run; where it has results of test images that earlier versions drew, with these."""
+    from holdfast.runs import prepare
+
+    splits = prepare(job.recipe.data, job.recipe.seed, root).as_recorded(job.run)
+    if is_first():
+        mention_kept_images(job.run, splits)
+    return splits
+
+
+def mention_kept_images(run: Run, splits: Splits) -> None:
+    """Say that a run keeps test images of its own, which other seeds do not share, and what to do about it."""
+    if splits.kept:
+        line = (
+            f"{run.path}: keeps the test images of its results, which an earlier version drew with the run's seed; "
+            f"`holdfast evaluate {run.path} --fresh` measures it on those that all seeds share"
+        )
+        typer.echo(line, err=True)
 
 
 def foresee(job: Job, splits: Splits) -> None:

@@ -56,6 +56,8 @@ class DataRecipe:
         validation: share of the training images held out, stratified by class, for model selection.
         subset: use only this many training images, validation included, balanced over the classes.
         test_subset: test on this many images, drawn at random and balanced over the classes.
+        test_seed: seed of this draw, so that all seeds and variants of a recipe are tested on the same images; training
+            and validation images are drawn with the seed of the run.
         test_first: test on the first so many images instead, as published protocols often do.
         augment: random changes of training images, in this order.
     """
@@ -64,6 +66,7 @@ class DataRecipe:
     validation: float = 0.0
     subset: int | None = None
     test_subset: int | None = None
+    test_seed: int = 0
     test_first: int | None = None
     augment: tuple[Augmentation, ...] = ()
 
@@ -71,6 +74,7 @@ class DataRecipe:
         if not 0 <= self.validation < 1:
             raise ValueError(f"validation must lie in [0, 1), got {self.validation}")
         _at_least(1, subset=self.subset, test_subset=self.test_subset, test_first=self.test_first)
+        _at_least(0, test_seed=self.test_seed)
         if self.test_subset is not None and self.test_first is not None:
             raise ValueError("expected test_subset or test_first, got both")
 

@@ -10,6 +10,7 @@ from holdfast.analysis.checks import Budget
 from holdfast.analysis.worst_case import WORST, survivors, threats, title, within
 from holdfast.report.numbers import count, p_value, points, several
 from holdfast.report.runs import RunData
+from holdfast.report.same_images import REMEDY
 from holdfast.report.tables import Cell, Table
 from holdfast.results import compared, unsettled
 from holdfast.statistics import Paired, holm
@@ -28,6 +29,8 @@ class Comparison:
         adjusted: p-values after Holm's correction over these checks.
         problem: why there is nothing to compare; empty when there is.
         unknown: checks that both have and that one has not finished, each with what is missing; they are not tested.
+        common: how many test images both have.
+        images: how many each has.
     """
 
     first: str
@@ -36,6 +39,16 @@ class Comparison:
     adjusted: tuple[float, ...]
     problem: str = ""
     unknown: tuple[tuple[str, str], ...] = ()
+    common: int = 0
+    images: tuple[int, int] = (0, 0)
+
+    @property
+    def on(self) -> str:
+        """The images that are compared, in words."""
+        if self.images == (self.common, self.common):
+            return f"the same {several(self.common, 'image')}"
+        of = " and ".join(map(count, self.images))
+        return f"the {several(self.common, 'image')} that both have, of {of}"
 
 
 def comparison(first: RunData, second: RunData) -> Comparison:
@@ -53,7 +66,11 @@ def comparison(first: RunData, second: RunData) -> Comparison:
     pairs = sorted(compared(finished, first.label, second.label), key=lambda pair: order.get(pair[0], len(order)))
     problem = "" if pairs or unknown else f"{second.label} and {first.label} share no check with common examples."
     adjusted = holm([paired.p_value for _, paired in pairs])
-    return Comparison(first.label, second.label, tuple(pairs), adjusted, problem, tuple(unknown.items()))
+    seen = [set(run.main_rows["example"]) for run in (first, second)]
+    return Comparison(
+        first.label, second.label, tuple(pairs), adjusted, problem, tuple(unknown.items()),
+        common=len(seen[0] & seen[1]), images=(len(seen[0]), len(seen[1])),
+    )  # fmt: skip
 
 
 def comparison_table(result: Comparison) -> Table:
@@ -81,7 +98,7 @@ def comparison_table(result: Comparison) -> Table:
         rows.append((check, [*[Cell("unknown")] * len(columns), Cell(f"unfinished: {what}", words=True)]))
     rows.sort(key=lambda row: row[0].startswith(WORST))
     return Table(
-        f"{result.second} against {result.first}: exact McNemar test on the same examples, "
+        f"{result.second} against {result.first}: exact McNemar test on {result.on}, "
         f"Holm-corrected over these {len(result.pairs)} tests.",
         "Check",
         (*columns, "Verdict"),
@@ -120,4 +137,6 @@ def _problem(first: RunData, second: RunData) -> str:
     joined = labels[0].join(labels[1], on="example", suffix="_second")
     if joined.filter(pl.col("label") != pl.col("label_second")).height:
         return f"{second.label} and {first.label} disagree on the true class of an example: not compared."
+    if joined.is_empty():
+        return f"{second.label} and {first.label} have no test image in common: not compared; {REMEDY}."
     return ""

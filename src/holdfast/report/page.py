@@ -23,6 +23,7 @@ from holdfast.report.figures import figures
 from holdfast.report.numbers import decimal
 from holdfast.report.provenance import doubts, facts_table
 from holdfast.report.runs import RunData
+from holdfast.report.same_images import different_images, tested
 from holdfast.report.sections import sections_of
 from holdfast.report.summary import verdict
 from holdfast.report.tables import alarm, cost, epochs, headline, training_cost, unfinished_table
@@ -117,12 +118,17 @@ def render(runs: Sequence[RunData], *, title: str | None = None) -> str:
                 (result, comparison_table(result)) for result in (comparison(runs[0], run) for run in runs[1:])
             ],
             facts=facts_table(runs),
-            doubts=[sentence for run in runs for sentence in doubts(run)],
+            doubts=[*_other_images(runs), *(sentence for run in runs for sentence in doubts(run))],
             style=Markup(template_file("style.css")),
             scripts=[Markup(script) for script in scripts],
             hashes=[digest_of(script) for script in scripts],
         )
     )
+
+
+def _other_images(runs: Sequence[RunData]) -> list[str]:
+    note = different_images([tested(run) for run in runs])
+    return [f"Not all numbers are comparable. Runs {note}."] if note else []
 
 
 def environment() -> Environment:

@@ -101,7 +101,7 @@ class Run:
         return self.state.exists() or bool(self.labels()) or bool(self.ledger.parts())
 
     def forget_results(self) -> None:
-        """Delete what was measured, and keep what was trained and what the images are."""
+        """Delete what was measured and on which test images; keep what was trained, and on which data."""
         for name in RESULTS:
             shutil.rmtree(self.path / name, ignore_errors=True)
         (self.path / "report.html").unlink(missing_ok=True)
@@ -109,7 +109,8 @@ class Run:
             return
         weights = {label: _without(said, "outputs") for label, said in told.pop("weights", {}).items()}
         seconds = _without(told.pop("seconds", {}), "evaluate")
-        kept = {**_without(told, "not_run"), "weights": weights, "seconds": seconds}
+        data = _without(_without(told.pop("data", {}), "test"), "examples")
+        kept = {**_without(told, "not_run"), "data": data, "weights": weights, "seconds": seconds}
         self._write({name: value for name, value in kept.items() if value})
 
     def claim(self, recipe: Recipe) -> None:

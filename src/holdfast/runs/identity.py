@@ -46,6 +46,8 @@ def refuse_others(
         **{name: (recorded.get(name), value) for name, value in facts.items()},
         "examples": (data.get("examples"), splits.examples),
     }
+    if data.get("examples") is None and (others := splits.unknown(run.ledger.examples())):
+        pairs["test images"] = (f"example {min(others)} among them", "this choice")
     for what, (before, now) in pairs.items():
         if None not in (before, now) and before != now:
             raise RecipeError(

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from holdfast.data import Split, first, split_validation, subset
 from holdfast.recipe import DataRecipe
+from holdfast.runs.directory import Run
 
 
 @dataclass(frozen=True)
 class Splits:
-    """The images of a run, cut as its recipe says."""
+    """The images of a run, cut as its recipe says.
+
+    Args:
+        name: of the data set.
+        classes: names of the classes.
+        shape: of an image.
+        fingerprint: of the whole data set.
+        train: images to train on.
+        validation: images to select weights on.
+        test: images to measure on.
+        older: the test images that earlier versions drew, with the seed of the run; None where they are the same.
+        kept: whether `test` are such images, kept because the run has results of them.
+    """
 
     name: str
     classes: tuple[str, ...]
@@ -22,11 +35,28 @@ class Splits:
     train: Split | None
     validation: Split | None
     test: Split
+    older: Split | None = None
+    kept: bool = False
 
     @property
     def examples(self) -> str:
         """A name for the choice of test images."""
         return hashlib.sha256(self.test.index.numpy().tobytes()).hexdigest()[:16]
+
+    def as_recorded(self, run: Run) -> Splits:
+        """The same with the older test images, if these are what the results of a run are about."""
+        if self.older is None:
+            return self
+        older = replace(self, test=self.older, older=None, kept=True)
+        recorded = run.info().get("data", {}).get("examples")
+        if recorded is not None:
+            return older if recorded == older.examples else self
+        examples = run.ledger.examples()
+        return older if examples <= _indices(older.test) and not examples <= _indices(self.test) else self
+
+    def unknown(self, examples: set[int]) -> set[int]:
+        """Those of some examples that are no test images."""
+        return examples - _indices(self.test)
 
     def facts(self) -> dict[str, Any]:
         """What a report says about the data."""
@@ -45,20 +75,29 @@ class Splits:
 
 
 def prepare(recipe: DataRecipe, seed: int, root: Path | None = None) -> Splits:
-    """Read the data set and cut it: the subset first, validation out of it. The cut depends on the seed."""
+    """Read the data set and cut it: the subset first, validation out of it.
+
+    Training and validation images depend on the seed, test images only on the recipe, so that results of several seeds
+    are about the same images.
+    """
     data = recipe.source(root)
     train, validation = data.train, None
     if train is not None and recipe.subset is not None:
         train = subset(train, recipe.subset, seed)
     if train is not None and recipe.validation:
         train, validation = split_validation(train, recipe.validation, seed)
-    return Splits(
-        data.name, data.classes, data.shape, data.fingerprint(), train, validation, _tested(data.test, recipe, seed)
-    )
+    test, older = _tested(data.test, recipe), None
+    if recipe.test_subset is not None and seed != recipe.test_seed:
+        older = subset(data.test, recipe.test_subset, seed)
+    return Splits(data.name, data.classes, data.shape, data.fingerprint(), train, validation, test, older)
 
 
-def _tested(test: Split, recipe: DataRecipe, seed: int) -> Split:
+def _tested(test: Split, recipe: DataRecipe) -> Split:
     """The images to measure on: all, the first so many in the order of their source, or a balanced draw."""
     if recipe.test_first is not None:
         return first(test, recipe.test_first)
-    return test if recipe.test_subset is None else subset(test, recipe.test_subset, seed)
+    return test if recipe.test_subset is None else subset(test, recipe.test_subset, recipe.test_seed)
+
+
+def _indices(split: Split) -> set[int]:
+    return set(split.index.tolist())

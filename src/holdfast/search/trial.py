@@ -87,7 +87,8 @@ def run_trial(
         recipe = plan.trial(drawn, trial.number)
     except RecipeError as problem:  # values that are allowed one by one and not together
         return Ended(trial.number, "failed", error=str(problem))
-    run, splits = Run(out / recipe.name), images(recipe)
+    run = Run(out / recipe.name)
+    splits = images(recipe).as_recorded(run)
     run.claim(recipe)
     said = {path: plan.ranges[path].decode(value) for path, value in drawn.items()}
     run.tell(

@@ -19,8 +19,8 @@ def summary(rows: pl.DataFrame, goal: Goal) -> float:
     .. math:: \frac1n\sum_i \min_j c_{ij} \quad\text{(worst)}, \qquad \frac1{nm}\sum_{i,j} c_{ij} \quad\text{(mean)},
 
     where attacks that minimise a distance are judged at the largest budget that other attacks of the goal have in their
-    norm, if there are any. The error is 1 minus it, the radius a mean over examples, in which wrong answers count as 0, of the least or the mean
-    radius over the checks, and the loss likewise with the greatest.
+    norm, if there are any. The error is 1 minus it, the radius a mean over examples, in which wrong answers count as 0,
+    of the least or the mean radius over the checks, and the loss likewise with the greatest.
 
     Args:
         rows: of the ledger; those of other checks are left out.
