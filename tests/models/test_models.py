@@ -275,6 +275,27 @@ def test_stages_of_a_small_image_network_end_small(architecture):
     assert last.shape[2] in (4, 8)
 
 
+SMALLER = {"cnn", "lipschitz-cnn", "vit-tiny", "linear", "mlp", "lipschitz-mlp"}
+"""Networks whose first layer makes maps smaller (an even kernel, four neighbours to channels, patches) or has none."""
+
+
+@pytest.mark.parametrize("shape", [(3, 16, 16), (1, 28, 32)], ids=str)
+@pytest.mark.parametrize("name", NAMES)
+def test_first_maps_have_the_size_of_the_image(name, shape):
+    model, x = network(name, shape, mean=[0.3] * shape[0], std=[0.5] * shape[0]), images(shape, 2)
+    with torch.no_grad():
+        maps, first = model.first_maps(x), next(model.stages(x))
+        assert maps.shape[2:] == x.shape[2:]
+        if name in SMALLER:
+            assert torch.equal(maps, model.normalise(x))
+        elif first.shape[2:] == x.shape[2:]:
+            assert torch.equal(maps, first)
+        else:  # the first stage is these maps, then the layers that make them smaller
+            rest = [*model.body[0]][-1 if isinstance(model.body[0][-1], nn.MaxPool2d) else -3 :]
+            torch.testing.assert_close(nn.Sequential(*rest)(maps), first)
+    assert name in SMALLER or maps.shape[1] not in (1, 3)
+
+
 def test_stages_compute_no_further_than_asked():
     calls = []
     model = ResNet(width=0.1)((3, 8, 8), 10).eval()

@@ -37,6 +37,7 @@ def test_normalised_shows_what_the_network_behind_it_shows():
     z = (x - 0.5) / 0.25
     torch.testing.assert_close([*model.stages(x)], [*network.stages(z)])
     twin = pickle.loads(pickle.dumps(copy.deepcopy(model)))
+    torch.testing.assert_close(model.first_maps(x), network.first_maps(z))
     assert copy.copy(model).stages.__self__ is not model
     twin.normalise.mean.zero_()
     torch.testing.assert_close([*twin.stages(x)], [*network.stages(x / 0.25)])  # its own normalisation

@@ -87,6 +87,20 @@ class Network(nn.Module):
             z = stage(z)
             yield z
 
+    def first_maps(self, x: Tensor) -> Tensor:
+        """The first stage as far as its maps have the image's height and width, (N, C, H, W).
+
+        It stops before the layer that pools, strides or flattens. Where that is the first one, these are the normalised
+        images themselves.
+        """
+        z: Tensor = self.normalise(x)
+        for layer in _layers(self.body[0]):
+            maps = layer(z)
+            if maps.shape[2:] != x.shape[2:]:
+                break
+            z = maps
+        return z
+
     def features(self, x: Tensor) -> Tensor:
         """The penultimate vector, (N, F)."""
         z: Tensor = self.normalise(x)
@@ -107,10 +121,19 @@ class Network(nn.Module):
         return through((*self.body, self.pool, self.neck, self.head), given)
 
 
+def _layers(module: nn.Module) -> Iterator[nn.Module]:
+    """The layers of nested sequences, in their order."""
+    if not isinstance(module, nn.Sequential):
+        yield module
+        return
+    for inner in module:
+        yield from _layers(inner)
+
+
 class Normalised(nn.Module):
     """A network with a normalisation in front, so that it takes images in [0, 1].
 
-    What the network has of `stages`, `features` and `head` this one has, too.
+    What the network has of `stages`, `first_maps`, `features` and `head` this one has, too.
 
     Args:
         network: a network of normalised images.
@@ -146,7 +169,12 @@ def _features(model: Normalised, x: Tensor) -> Any:
     return behind.features(model.normalise(x))
 
 
-SHOWN = {"stages": _stages, "features": _features}
+def _first_maps(model: Normalised, x: Tensor) -> Any:
+    behind: Any = model.network
+    return behind.first_maps(model.normalise(x))
+
+
+SHOWN = {"stages": _stages, "features": _features, "first_maps": _first_maps}
 """What a network with a normalisation in front shows of the one behind it."""
 
 
