@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from holdfast.recipe.schema import FAMILIES, Recipe, Seconds
+from holdfast.recipe.strict import is_switch
 
 NUMBER = {"type": ["number", "string"], "description": "a number, or a fraction such as 8/255"}
 EACH = {
@@ -70,7 +71,9 @@ def _schema(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     if origin is Literal:
         return {"anyOf": [{"enum": list(arguments)}, EACH, RANGE]}
     if origin in (typing.Union, types.UnionType):
-        return {"anyOf": [{"type": "null"}, *[_schema(a, definitions) for a in arguments if a is not type(None)]]}
+        kinds = [a for a in arguments if a is not type(None)]
+        nothing = {"type": ["null", "boolean"] if any(map(is_switch, kinds)) else "null"}
+        return {"anyOf": [nothing, *[_schema(a, definitions) for a in kinds]]}
     if origin is tuple:
         item = _schema(arguments[0], definitions)
         return {"anyOf": [{"type": "array", "items": item}, item]}

@@ -1,7 +1,7 @@
 """Strict reading: plain values to frozen dataclasses, through pydantic models made from their fields.
 
 A field typed with a protocol (`Threat`, `Attack`, ...) is a choice by name: `pgd`, `{pgd: {steps: 20}}`, and, where the
-first field is all there is to say, `{linf: 8/255}`.
+first field is all there is to say, `{linf: 8/255}`. An optional group whose fields have defaults may be `true`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def _annotation(kind: Any) -> Any:
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
         (inner,) = [a for a in arguments if a is not type(None)]
-        return _annotation(inner) | None
+        optional = _annotation(inner) | None
+        return Annotated[optional, BeforeValidator(_switched)] if is_switch(inner) else optional
     if origin is tuple:
         items = tuple(a if a is Ellipsis else _annotation(a) for a in arguments)
         return Annotated[tuple[items], BeforeValidator(_sequence)]  # type: ignore[valid-type]
@@ -94,6 +95,17 @@ def _record(kind: Any, build: Callable[..., Any], *, partly: bool = False) -> An
     names = [f.name for f in own]
     family = FAMILIES.get(hints[names[0]], {}) if names else {}
     return Annotated[model, BeforeValidator(partial(_spelled_out, names, family)), AfterValidator(construct)]
+
+
+def is_switch(kind: Any) -> bool:
+    """Whether a field that may be left out takes yes or no: a group of fields with defaults, the first no yes or no."""
+    own = [f for f in dataclasses.fields(kind) if f.init] if dataclasses.is_dataclass(kind) else []
+    return bool(own) and not any(map(_required, own)) and typing.get_type_hints(kind)[own[0].name] is not bool
+
+
+def _switched(value: Any) -> Any:
+    """`true` for a group with its defaults, `false` for none."""
+    return {True: {}, False: None}[value] if isinstance(value, bool) else value
 
 
 @cache
