@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -139,6 +140,8 @@ class TrainRecipe:
         warmup: epochs of linear rise before.
         threat_warmup: share of training over which the budget of the objective's adversary rises linearly to its full
             size; the first remedy where adversarial training collapses to a constant answer.
+        l1: weight of the sum of the absolute values of all parameters, which is added to the objective; the L2 penalty
+            is the optimizer's `weight_decay`.
         clip: largest norm of the gradient.
         ema: decay of a running mean of the weights; the mean is what is judged and saved.
         selection: which weights are best.
@@ -154,6 +157,7 @@ class TrainRecipe:
     schedule: Schedule = field(default_factory=Cosine)
     warmup: float = 0.0
     threat_warmup: float = 0.0
+    l1: float = 0.0
     clip: float | None = None
     ema: float | None = None
     selection: Selection = field(default_factory=Selection)
@@ -164,6 +168,8 @@ class TrainRecipe:
         _at_least(1, epochs=self.epochs, batch_size=self.batch_size)
         _at_least(0, warmup=self.warmup)
         _check_threat_warmup(self.threat_warmup, self.objective)
+        if not 0 <= self.l1 < math.inf:
+            raise ValueError(f"l1 must be finite and not negative, got {self.l1}")
         if self.clip is not None and not self.clip > 0:
             raise ValueError(f"clip must be positive, got {self.clip}")
         if self.ema is not None and not 0 < self.ema < 1:

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from holdfast.errors import CheckpointError, RecipeError, TrainingError
 from holdfast.objectives.threat_warmup import has_growing_threat, warmup_share, with_budget_share
+from holdfast.objectives.weight_penalty import with_l1
 from holdfast.optim.schedules import multiplier
 from holdfast.recipe import Recipe
 from holdfast.rng import Streams, derive
@@ -194,7 +195,7 @@ class _Loop:
         again = f", replay {replay}" if replay else ""
         with self._own_randomness(again):
             rng = Streams(seed, f"objective in epoch {epoch}{again}", index)
-            terms: Terms = self.objective(self.model, x, y, rng=rng)
+            terms = with_l1(self.objective(self.model, x, y, rng=rng), self.raw.parameters(), train.l1)
         loss = float(terms.total.detach())
         if not math.isfinite(loss):
             raise TrainingError(
