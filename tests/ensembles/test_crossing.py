@@ -71,7 +71,7 @@ def test_no_other_threshold_answers_more(points):
     best = max(answered(threshold) for threshold in (-1.0, *GRID))
     # 0 says that g is best everywhere, the attack on g alone included
     reached = max(answered(threshold), sum(standard) if threshold == 0 else 0)
-    assert 0 <= threshold
+    assert threshold >= 0
     assert reached >= best - RESOLUTION - 1e-12  # beyond the resolution, rounding of the sums here
 
 
