@@ -344,6 +344,7 @@ MODEL_NAMES = [
     "wrn-28-10",
     "wrn-34-10",
     "allconv",
+    "allconv-augmix",
     "densenet",
     "mobilenetv3-small",
     "vit-tiny",

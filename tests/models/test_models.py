@@ -47,6 +47,10 @@ def network(name, shape=(3, 16, 16), classes=5, **options):
 def test_gives_one_logit_per_class_for_every_image_size(name, shape):
     if name == "vit-tiny" and shape[1] % 4:
         pytest.skip("not a multiple of the patch size")
+    if name == "allconv-augmix" and min(shape[1:]) < 12:
+        with pytest.raises(ValueError, match="allconv-augmix: images must be at least 12x12, got 8x8"):
+            network(name, shape)
+        return
     with torch.no_grad():
         assert network(name, shape)(images(shape, 2)).shape == (2, 5)
 
@@ -124,9 +128,10 @@ WITHOUT_NORM = [name for name in NAMES if "norm" in {field.name for field in dat
 
 @pytest.mark.parametrize("name", WITHOUT_NORM)
 def test_trains_without_normalisation(name):
-    model = build(cheap(name, norm="none"), (1, 8, 8), 3).train()
+    side = 12 if name == "allconv-augmix" else 8
+    model = build(cheap(name, norm="none", dropout=0.0), (1, side, side), 3).train()
     assert not any(isinstance(module, nn.BatchNorm2d | nn.GroupNorm) for module in model.modules())
-    x, y = images((1, 8, 8), 12, torch.float32), torch.arange(12) % 3
+    x, y = images((1, side, side), 12, torch.float32), torch.arange(12) % 3
     optimiser = torch.optim.Adam(model.parameters(), 2e-3)
     losses = []
     for _ in range(40):
@@ -238,6 +243,8 @@ BC = {"bottleneck": True, "compression": 0.5}
         (DenseNet(depth=40, **BC), 176_122),
         # Paper: 1.37M; the sum over table 1 with biases.
         (AllConv(norm="none"), 1_369_738),
+        # google-research/augmix, models/cifar/allconv.py, counted by building it.
+        (MODELS["allconv-augmix"], 1_409_674),
         # torchvision mobilenet_v3_small: 2,542,856 with 1,000 classes; strides do not count.
         (MODELS["mobilenetv3-small"], 2_542_856 - 990 * 1025),
     ],
@@ -263,7 +270,9 @@ def test_mnist_network_has_the_dense_layer_of_the_paper():
     assert (model.neck.in_features, model.neck.out_features, model.head.in_features) == (21632, 100, 100)
 
 
-@pytest.mark.parametrize(("name", "count"), [("cnn", 2), ("cnn6", 6), ("cnn8", 8), ("allconv", 8)])
+@pytest.mark.parametrize(
+    ("name", "count"), [("cnn", 2), ("cnn6", 6), ("cnn8", 8), ("allconv", 8), ("allconv-augmix", 9)]
+)
 def test_plain_networks_have_as_many_convolutions_as_they_say(name, count):
     model = MODELS[name]((3, 32, 32), 10)
     assert sum(isinstance(module, nn.Conv2d) for module in model.modules()) == count

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from holdfast.models.allconv import AllConv
+from holdfast.models.allconv import AllConv, AllConvAugMix
 from holdfast.models.cnn import CNN
 from holdfast.models.densenet import DenseNet
 from holdfast.models.external import Python, Timm, Torchvision
@@ -53,6 +53,7 @@ MODELS: dict[str, Architecture | type[Architecture]] = {
     "wrn-28-10": WideResNet(depth=28, widen=10),
     "wrn-34-10": WideResNet(depth=34, widen=10),
     "allconv": AllConv(),
+    "allconv-augmix": AllConvAugMix(),
     "densenet": DenseNet(),
     "mobilenetv3-small": MobileNetV3Small(),
     "vit-tiny": ViT(),

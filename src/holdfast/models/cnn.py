@@ -32,7 +32,9 @@ class CNN:
     Reference:
         The defaults are the MNIST network of Ma, Pan, Farahmand, Understanding the robustness difference between
         stochastic gradient descent and adaptive gradient methods, TMLR 2023, arXiv:2308.06703, appendix: two
-        convolutions and two dense layers with no activation between the dense ones.
+        convolutions and two dense layers with no activation between the dense ones. `lenet` is the LeNet5 of
+        advertorch's MNIST examples; `cnn6` and `cnn8` have as many convolutions as those of SOAR, whose widths are not
+        published.
     """
 
     blocks: tuple[tuple[int, ...], ...] = ((16,), (32,))

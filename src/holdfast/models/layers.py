@@ -67,10 +67,17 @@ def scaled(channels: int, width: float) -> int:
 
 
 def convolution(
-    inputs: int, outputs: int, kernel: int = 3, *, stride: int = 1, groups: int = 1, bias: bool = False
+    inputs: int,
+    outputs: int,
+    kernel: int = 3,
+    *,
+    stride: int = 1,
+    padding: int | None = None,
+    groups: int = 1,
+    bias: bool = False,
 ) -> nn.Conv2d:
-    """A convolution with He's weights; odd kernels at stride 1 keep the size."""
-    padding = (kernel - 1) // 2
+    """A convolution with He's weights; without a padding of their own, odd kernels at stride 1 keep the size."""
+    padding = (kernel - 1) // 2 if padding is None else padding
     layer = nn.Conv2d(inputs, outputs, kernel, stride=stride, padding=padding, groups=groups, bias=bias)
     return _he(layer)
 

@@ -40,7 +40,9 @@ class ResNet:
 
     Reference:
         He et al., Deep Residual Learning for Image Recognition, CVPR 2016, arXiv:1512.03385. Differs: the stem is one
-        3x3 convolution of stride 1, as is usual for 32x32 images; the bottleneck strides in its 3x3 convolution.
+        3x3 convolution of stride 1 with 64 channels and the groups have 64 to 512, the variant of public code for CIFAR
+        (kuangliu/pytorch-cifar), not the paper's CIFAR networks of 16 to 64 channels; the bottleneck strides in its 3x3
+        convolution.
     """
 
     blocks: tuple[int, int, int, int] = (2, 2, 2, 2)

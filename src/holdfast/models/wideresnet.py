@@ -25,7 +25,8 @@ class WideResNet:
         feature_dim: length of a linear neck before the head; None for no neck.
 
     Reference:
-        Zagoruyko, Komodakis, Wide Residual Networks, BMVC 2016, arXiv:1605.07146.
+        Zagoruyko, Komodakis, Wide Residual Networks, BMVC 2016, arXiv:1605.07146. As in the authors' code and those of
+        TRADES and AugMix, a block that changes sizes projects the activated input.
     """
 
     depth: int = 40
