@@ -59,3 +59,70 @@ def test_equalised_levels_are_spread_evenly():
     found = module._equalised(level)
     assert found.unique().tolist() == [17.0 * k for k in range(16)]
     assert torch.equal(module._equalised(torch.full((1, 1, 4, 4), 7.0)), torch.full((1, 1, 4, 4), 7.0))
+
+
+def test_distance_counts_up_to_the_published_twenty_pixels():
+    assert module.FAR == 20
+    nothing = torch.zeros(1, 1, 8, 30, dtype=torch.bool)
+    assert bool((module._distance(nothing) > 20).all())
+
+
+def test_an_edge_is_one_pixel_wide_and_lies_before_the_step():
+    # Both sides of a step have the same gradient; Canny as the reference has it keeps the first along the axis.
+    across = torch.zeros(1, 1, 9, 12)
+    across[..., 6:] = 200
+    assert module._edges(across)[0, 0].any(0).nonzero().flatten().tolist() == [5]
+    assert module._edges(across.flip(-1))[0, 0].any(0).nonzero().flatten().tolist() == [5]
+    down = across.transpose(-1, -2)
+    assert module._edges(down)[0, 0].any(1).nonzero().flatten().tolist() == [5]
+
+
+def test_the_ridge_of_a_slanted_gradient_is_above_both_its_neighbours():
+    size = torch.zeros(1, 1, 5, 5)
+    size[0, 0, 2, 2] = 4
+    one = torch.ones_like(size)
+    for neighbours, down in ((((1, 1), (3, 3)), one), (((1, 3), (3, 1)), -one)):
+        assert bool(module._is_ridge(size, one, down)[0, 0, 2, 2])
+        for y, x in neighbours:
+            tied = size.clone()
+            tied[0, 0, y, x] = 4
+            assert not bool(module._is_ridge(tied, one, down)[0, 0, 2, 2])
+            other = size.clone()
+            other[0, 0, y, 4 - x] = 9  # beside the gradient, not along it
+            assert bool(module._is_ridge(other, one, down)[0, 0, 2, 2])
+
+
+def test_directions_change_at_22_and_a_half_and_67_and_a_half_degrees():
+    size = torch.zeros(1, 1, 3, 3)
+    size[0, 0, 1] = torch.tensor([9.0, 4.0, 9.0])  # larger to the left and to the right
+    size[0, 0, 0, 0] = 1
+    for degrees, ridge in ((22, False), (23, True), (67, True), (68, True), (90, True)):
+        angle = torch.full_like(size, np.deg2rad(degrees))
+        assert bool(module._is_ridge(size, angle.cos(), angle.sin())[0, 0, 1, 1]) is ridge
+    tall = size.transpose(-1, -2)
+    for degrees, ridge in ((0, True), (22, True), (67, True), (68, False), (90, False)):
+        angle = torch.full_like(size, np.deg2rad(degrees))
+        assert bool(module._is_ridge(tall, angle.cos(), angle.sin())[0, 0, 1, 1]) is ridge
+
+
+def test_gradients_count_from_their_thresholds_on():
+    def edge_pixels(step):
+        depth = torch.zeros(1, 1, 7, 8)
+        depth[..., 4:] = step
+        return int(module._edges(depth).sum())
+
+    assert edge_pixels(37.0) == 0  # 4 * 37 = 148 is no strong edge
+    assert edge_pixels(38.0) == 7
+    for weak, rows in ((12, 21), (13, 40)):  # gradients of 48 and 52 beside one of 160
+        depth = torch.zeros(1, 1, 40, 8)
+        depth[..., :20, 4:], depth[..., 20:, 4:] = weak, 40
+        assert abs(int(module._edges(depth)[0, 0].any(1).sum()) - rows) <= 1
+
+
+def test_light_comes_from_one_side_and_is_whole_numbers():
+    depth = torch.zeros(1, 1, 24, 24)
+    depth[..., 8:16, 8:16] = 200
+    lit = module._lit_rim(depth)
+    assert torch.equal(lit, lit.round())
+    assert 0 <= float(lit.min()) < float(lit.max()) <= 255
+    assert float(lit[..., 16:, 16:].mean()) > 2 * float(lit[..., :8, :8].mean())
