@@ -1,6 +1,7 @@
 """Verdicts from rows: what the checks of one network say about each other."""
 
 import json
+import math
 
 import polars as pl
 import pytest
@@ -40,6 +41,8 @@ def test_checks_that_cannot_be_compared_test_nothing():
     assert levels(rows("pgd", 80, eps=0.1), rows("pgd", 90, eps=0.2, first=TRIALS)) == untested  # other examples
     assert levels(rows("pgd", 80, eps=0.1), rows("pgd", 90, eps=1.0, norm="l2")) == untested
     assert levels(rows("pgd", 80, eps=0.1, loss="dlr"), rows("pgd", 90, eps=0.2, loss="margin")) == untested
+    for unbounded in (0, math.inf):
+        assert levels(rows("fmn", 80, eps=0.1), rows("fmn", 90, eps=unbounded)) == untested
 
 
 def test_rows_without_the_columns_of_composed_attacks_are_read_too():
@@ -62,10 +65,29 @@ def test_the_worst_of_several_pairs_is_reported():
     assert verdict.finding.startswith("bim")
 
 
+def test_of_verdicts_on_one_level_the_one_furthest_from_its_limit_is_reported():
+    failing = [rows("bim", 80, eps=0.1), rows("pgd", 70, eps=0.1), rows("bim", 95, eps=0.2), rows("pgd", 99, eps=0.2)]
+    passing = [rows("bim", 80, eps=0.1), rows("pgd", 70, eps=0.1), rows("bim", 80, eps=0.2), rows("pgd", 71, eps=0.2)]
+    for parts, level, share in ((failing, "fail", 0.29), (passing, "pass", 0.01)):
+        verdict = found(*parts)["eps"]
+        assert (verdict.level, verdict.value) == (level, share)
+        assert verdict.finding.startswith("pgd")
+
+
+def test_of_equal_verdicts_that_on_the_first_check_of_the_ledger_is_reported():
+    order = (7, 3, 11, 5, 2, 13, 9, 1, 8, 12, 4, 10)
+    black = [rows("square", 60, queries=queries) for queries in order]
+    assert "'queries': 7}" in found(rows("pgd", 80), *black)["black-box"].finding
+    composed = [rows("autoattack", 0, did=[did(False, True)] * TRIALS, seed=seed) for seed in order]
+    assert "'seed': 7}" in found(*composed)["black-box"].finding
+
+
 @pytest.mark.parametrize(
     ("harder", "standing", "expected"),
     [
         ({"steps": 400}, 60, "fail"),
+        ({"steps": 80}, 60, "fail"),  # twice as hard
+        ({"steps": 40, "restarts": 2}, 60, "fail"),
         ({"steps": 400}, 79, "pass"),
         ({"steps": 40, "restarts": 5}, 60, "fail"),
         ({"steps": 60}, 60, "not tested"),  # hardly harder
@@ -74,6 +96,18 @@ def test_the_worst_of_several_pairs_is_reported():
 )
 def test_more_effort_must_not_break_more(harder, standing, expected):
     assert levels(rows("pgd", 80, steps=40), rows("pgd", standing, **harder))["convergence"] == expected
+
+
+def test_the_finding_names_both_attacks():
+    easy, hard = rows("pgd", 80, steps=40), rows("pgd", 60, steps=400)
+    stronger, weaker = hard["check"][0], easy["check"][0]
+    finding = f"{stronger} breaks 20 of 100 examples that {weaker} leaves standing"
+    assert found(easy, hard)["convergence"].finding == finding
+    black, other = rows("square", 60), rows("apgd", 80)
+    finding = f"{black['check'][0]} breaks 20 of 100 examples that {other['check'][0]} leaves standing"
+    assert found(other, black)["black-box"].finding == finding
+    finding = found(other, rows("pgd", 80), black)["black-box"].finding
+    assert finding.endswith("breaks 20 of 100 examples that every white-box check of this budget leaves standing")
 
 
 def test_only_the_hardest_two_of_many_are_compared():
@@ -104,6 +138,27 @@ def did(white, black):
 )
 def test_the_components_of_a_composed_attack_are_compared(each, expected):
     assert levels(rows("autoattack", 0, did=each))["black-box"] == expected
+
+
+def components(**broke):
+    return [{"step": step, "broke": outcome, "queries": 1} for step, outcome in broke.items()]
+
+
+def test_one_component_of_several_is_enough_to_break_an_example():
+    only_black = components(apgd=False, fab=False, square=False, simba=True)
+    one_white = components(apgd=True, fab=False, square=None, simba=None)
+    by_both = components(apgd=False, fab=True, square=True, simba=False)
+    did = [only_black] * 20 + [one_white] * 50 + [by_both] * 30
+    verdict = found(rows("pgd", 80), rows("autoattack", 0, did=did))["black-box"]
+    assert verdict.level == "fail"
+    assert "breaks 20 of 100 examples that the rest leaves standing" in verdict.finding
+
+
+def test_a_composed_attack_on_one_example_is_judged():
+    single = rows("autoattack", 0, did=[did(False, True)] * TRIALS).head(1)
+    verdict = found(single)["black-box"]
+    assert verdict.level == "pass"
+    assert "breaks 1 of 1 examples" in verdict.finding
 
 
 def test_a_check_that_examples_wait_for_is_not_compared():

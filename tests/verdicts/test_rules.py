@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.statistics import exceeds
+from holdfast.verdicts import rules
 from holdfast.verdicts.rules import Pair, Rung, beaten, growing, level
 
 
@@ -62,6 +63,8 @@ def rung(eps, standing, trials=64):
         ([60, 40, 50, 0], "fail"),
         ([60, 60, 60, 60], "warn"),  # flat
         ([60, 60, 60, 59], "pass"),
+        ([60, 59, 59, 59], "pass"),
+        ([1, 1, 1, 1], "warn"),
         ([0, 0, 0, 0], "pass"),  # nothing left to lose
     ],
 )
@@ -73,3 +76,16 @@ def test_a_larger_budget_must_break_what_a_smaller_one_does(standing, expected):
 
 def test_a_flat_curve_over_a_small_growth_is_no_news():
     assert growing([rung(1, 60), rung(3.9, 60)], "ledger").level == "pass"
+    assert growing([rung(0.1, 60), rung(0.4, 60)], "ledger").level == "warn"
+
+
+def test_the_value_is_the_share_of_examples_that_a_larger_budget_loses_again():
+    verdict = growing([rung(1, 40), rung(2, 50), rung(4, 30)], "ledger")
+    assert verdict.value == 10 / 64
+    assert verdict.finding == "eps 2 leaves 10 of 64 examples standing that eps 1 breaks"
+
+
+@pytest.mark.parametrize(("p", "expected"), [(0.01, "warn"), (0.1, "pass")])
+def test_a_p_value_at_its_limit_is_not_below_it(monkeypatch, p, expected):
+    monkeypatch.setattr(rules, "exceeds", lambda *_: p)
+    assert level(3, 100) == expected

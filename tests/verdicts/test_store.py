@@ -44,6 +44,20 @@ def test_verdicts_on_replaced_weights_are_forgotten(tmp_path):
     assert [one.weights for one in read_verdicts(tmp_path)] == ["best"]
 
 
+def test_a_file_with_a_verdict_on_replaced_weights_is_forgotten_as_a_whole(tmp_path):
+    write_verdicts(tmp_path, kept(verdict()) + kept(verdict("batch"), digest="b" * 64))
+    forget_others(tmp_path, {("best", "b" * 12)})
+    assert read_verdicts(tmp_path) == []
+
+
+def test_a_file_reads_well_without_holdfast(tmp_path):
+    write_verdicts(tmp_path, kept(verdict(finding="ε")))
+    text = (tmp_path / "verdicts" / "best-model.json").read_text(encoding="utf-8")
+    assert text.startswith('[\n {\n  "run": "run",\n')
+    assert '  "finding": "ε",\n' in text
+    assert text.endswith(" }\n]\n")
+
+
 @pytest.mark.parametrize("text", ["", "[{}]", "{}[", "[3]", '[{"run": "r"}]', "3"])
 def test_a_damaged_file_is_named(tmp_path, text):
     write_verdicts(tmp_path, kept(verdict()))

@@ -151,7 +151,7 @@ def _composed(rows: pl.DataFrame) -> Iterator[Verdict]:
             black = [step["broke"] for step in steps if _method(step["step"]) in BLACK_BOX]
             white = [step["broke"] for step in steps if _method(step["step"]) not in BLACK_BOX]
             if any(white) or None not in (*white, *black):
-                pairs.append((not any(white), not any(black) and not any(white)))
+                pairs.append((not any(white), not any((*white, *black))))
         if pairs and any(_method(step["step"]) in BLACK_BOX for step in part["steps"][0].to_list()):
             first, second = (list(column) for column in zip(*pairs, strict=True))
             yield beaten("black-box", Pair.of(first, second), f"the black-box part of {check}", "the rest", "ledger")
