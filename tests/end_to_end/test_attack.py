@@ -205,7 +205,7 @@ def test_what_another_command_left_out_is_not_forgotten(place):
     good("attack", RUN, *PGD_5, cwd=place)
     page = read(place / RUN / "report.html")
     assert page.table("Not run")[f"{LABEL} restarts=3"][-1] == "60"
-    assert page.table("Accuracy in each check")["Every check at once"][1].startswith("at most ")
+    assert page.table("Accuracy in each check")["worst case, linf eps=0.1"][1].startswith("at most ")
     (card,) = (
         json.loads((place / "h.json").read_text()) if said("report", RUN, "--headline", "h.json", cwd=place) else ()
     )

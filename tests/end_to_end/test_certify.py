@@ -145,9 +145,7 @@ def test_a_recipe_may_certify(tmp_path):
     (tmp_path / "tiny.yaml").write_text(SMALL + checks)
     found = said("run", "tiny.yaml", "--set", "train.epochs=1", cwd=tmp_path)["results"]
     names = {record["check"] for record in found if record["weights"] == "best"}
-    assert {"clean", "margin norm=linf", "smoothing sigma=0.25 n=64 alpha=0.05", "worst case"} <= names
-    by = {record["check"]: record for record in found if record["weights"] == "best"}
-    assert by["worst case"]["correct"] == by["clean"]["correct"]
+    assert {"clean", "margin norm=linf", "smoothing sigma=0.25 n=64 alpha=0.05"} == names  # no attack, no worst case
     assert "Certified accuracy of the network, ℓ∞" in read(tmp_path / "runs/tiny/report.html").words
 
 

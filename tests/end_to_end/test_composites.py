@@ -87,7 +87,7 @@ def test_repeated_it_does_nothing_and_says_the_worst_case(place):
         (worst,) = [
             record["correct"] for record in results
             if (record["run"], record["weights"]) == (f"mixed/{variant}/seed-0", weights)
-            and record["check"] == "worst case"
+            and record["threat"]
         ]  # fmt: skip
         assert worst == survived
 

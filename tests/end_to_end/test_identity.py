@@ -54,12 +54,12 @@ def place(tmp_path):
 
 
 def test_a_factory_whose_forward_pass_was_edited_is_refused_until_fresh(place):
-    (before, _) = said(*EVALUATE, cwd=place)["results"]
+    (before,) = said(*EVALUATE, cwd=place)["results"]
     edit(place, "-")
     line = refused(*EVALUATE, cwd=place)
     assert f"{RUN}: holds results of a network that computes something else: with the same weights (given)" in line
     assert "`holdfast evaluate ... --fresh`" in line
-    (after, _) = said(*EVALUATE, "--fresh", cwd=place)["results"]
+    (after,) = said(*EVALUATE, "--fresh", cwd=place)["results"]
     assert after["correct"] != before["correct"]
     assert len(Ledger(place / RUN / "ledger").read()) == 500
     edit(place)

@@ -8,7 +8,8 @@ import pytest
 
 import holdfast.report
 from holdfast.errors import LedgerError
-from holdfast.report import write_report
+from holdfast.report import read_run, write_report
+from holdfast.report.summary import verdict
 from tests.report.factory import FakeCheck, make_run, nearest, noise, pgd
 from tests.report.reading import Read, read
 
@@ -48,8 +49,14 @@ def test_every_threat_has_its_own_worst_case_and_noise_is_in_none(tmp_path: Path
         FakeCheck("clean", correct=[T] * 4), noise(0.5, [F] * 4), pgd(0.1, [T, T, T, F]),
         pgd(0.5, [T, T, F, F], norm="l2"), nearest("fmn", 2.0, [0.3, 0.9, 1.0, 2.0], norm="l2"),
     ]  # fmt: skip
-    page = report(tmp_path, make_run(tmp_path / "run", checks))
+    run = make_run(tmp_path / "run", checks)
+    page = report(tmp_path, run)
     table = page.table("Accuracy in each check")
+    assert [name for name, _, _ in verdict(read_run(run)).figures] == [
+        "clean",
+        "worst case, linf eps=0.1",
+        "worst case, l2 eps=0.5",  # not 2: that is how far fmn searched
+    ]
     assert table["worst case, linf eps=0.1"] == ["4", THREE]
     assert table["worst case, l2 eps=0.5"] == ["4", ONE]  # pgd breaks two, fmn one more within 0.5
     assert table["worst case, l2 eps=2"][1].startswith("0.0 %")

@@ -103,7 +103,7 @@ def test_a_check_that_saw_a_part_of_the_examples_says_so(tmp_path: Path) -> None
     assert table["pgd linf eps=0.1 steps=20"][1] == "75.0 % [30.1, 95.4], 4 of 10 examples"
     assert table[WORST][1] == "75.0 % [30.1, 95.4], 4 of 10 examples"
     assert page.table("Not run")["pgd linf eps=0.1 steps=20"][-1] == "6"
-    assert "Only 4 of 10 examples went through all checks of linf eps=0.1." in page.words
+    assert "Only 4 of 10 examples went through all checks of the worst case, linf eps=0.1." in page.words
 
 
 @pytest.mark.parametrize(("test", "missing"), [(500, [490]), (10, []), (None, [490]), (12, [2])])

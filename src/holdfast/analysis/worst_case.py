@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from holdfast.analysis.checks import Budget, Check, fraction, parsed
-from holdfast.results import is_certificate, unsettled, with_interval
+from holdfast.results import is_certificate, is_graded, unsettled, with_interval
 
 WORST = "worst case"
 
@@ -37,17 +37,40 @@ def title(threat: Budget) -> str:
     return f"{WORST}, {threat.axis} eps={fraction(threat.size)}"
 
 
+def attempts(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows of clean images and attacks: all that count in some threat.
+
+    Functions here take the rows of a ledger; to ask several about the same rows, give them this, which is made once.
+
+    Returns:
+        The rows with the norm and eps of each attack, null for clean images, and whether it minimises a distance.
+    """
+    if "threat_norm" in rows.columns:
+        return rows
+    rows = rows.filter(~is_certificate() & ~is_graded())
+    kinds = rows.select("method", "params").unique(maintain_order=True)
+    checks = [Check("", method, parsed(method, params)) for method, params in kinds.iter_rows()]
+    budgets = [check.threat for check in checks]
+    known = kinds.with_columns(
+        pl.Series("threat_norm", [budget and budget.axis for budget in budgets], pl.String),
+        pl.Series("threat_eps", [budget and budget.size for budget in budgets], pl.Float64),
+        pl.Series("minimises", [check.nearest is not None for check in checks], pl.Boolean),
+        pl.Series("counts", [check.clean or check.threat is not None for check in checks], pl.Boolean),
+    ).filter("counts")
+    return rows.join(known.drop("counts"), on=["method", "params"], nulls_equal=True, maintain_order="left")
+
+
 def threats(rows: pl.DataFrame) -> tuple[Budget, ...]:
     """Every norm and eps that an attack in the rows of a ledger has, by norm and from small to large."""
-    pairs = _attempts(rows).select("threat_norm", "threat_eps").drop_nulls().unique().iter_rows()
+    pairs = attempts(rows).select("threat_norm", "threat_eps").drop_nulls().unique().iter_rows()
     return tuple(sorted((Budget(*pair) for pair in pairs), key=_place))
 
 
 def largest(rows: pl.DataFrame) -> tuple[Budget, ...]:
     """The largest budget of each norm; eps of an attack that minimises a distance is one only if there is no other."""
-    attempts = _attempts(rows).filter(pl.col("threat_norm").is_not_null())
-    fixed = attempts.filter(~pl.col("minimises"))
-    others = attempts.filter(~pl.col("threat_norm").is_in(fixed["threat_norm"].unique().implode()))
+    attacks = attempts(rows).filter(pl.col("threat_norm").is_not_null())
+    fixed = attacks.filter(~pl.col("minimises"))
+    others = attacks.filter(~pl.col("threat_norm").is_in(fixed["threat_norm"].unique().implode()))
     sizes = pl.concat([fixed, others]).group_by("threat_norm").agg(pl.col("threat_eps").max())
     return tuple(sorted((Budget(*pair) for pair in sizes.iter_rows()), key=_place))
 
@@ -57,13 +80,14 @@ def within(rows: pl.DataFrame, threat: Budget) -> pl.DataFrame:
 
     Networks without an attack that covers the threat are left out.
     """
-    eps, attempts = threat.size, _attempts(rows)
+    eps = threat.size
     own, nearest = pl.col("threat_eps") <= eps, pl.col("minimises")
     near = pl.col("distance").fill_nan(0.0).fill_null(0.0) <= eps + ROUNDING
     covers = (pl.col("threat_eps") == eps) | (nearest & (pl.col("threat_eps") >= eps))
     clean = pl.col("threat_norm").is_null()
     return (
-        attempts.filter(clean | ((pl.col("threat_norm") == threat.axis) & (own | nearest)))
+        attempts(rows)
+        .filter(clean | ((pl.col("threat_norm") == threat.axis) & (own | nearest)))
         .filter(covers.any().over(*NETWORK))
         .with_columns(correct=pl.col("correct") | ~(clean | own | near))
         .select(rows.columns)
@@ -101,8 +125,9 @@ def worst_case(rows: pl.DataFrame, among: Sequence[Budget] | None = None) -> pl.
         of the threat saw, `correct`, `checks`, `unsettled`, `accuracy`, `low`, `high`. Where `unsettled` is not zero,
         the accuracy is only an upper bound.
     """
-    chosen = threats(rows) if among is None else among
-    return with_interval(pl.concat([_counted(rows, threat) for threat in chosen or [Budget("", 0.0)]]))
+    tried = attempts(rows)
+    chosen = threats(tried) if among is None else among
+    return with_interval(pl.concat([_counted(tried, threat) for threat in chosen or [Budget("", 0.0)]]))
 
 
 def _counted(rows: pl.DataFrame, threat: Budget) -> pl.DataFrame:
@@ -115,20 +140,6 @@ def _counted(rows: pl.DataFrame, threat: Budget) -> pl.DataFrame:
         unsettled=pl.col("unsettled").sum(),
     )
     return counts.select(*NETWORK, **name, **{column: pl.col(column) for column in counts.columns[2:]})
-
-
-def _attempts(rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows of clean images and attacks, with the norm and eps of the attack and whether it minimises a distance."""
-    kinds = rows.filter(~is_certificate()).select("method", "params").unique(maintain_order=True)
-    checks = [Check("", method, parsed(method, params)) for method, params in kinds.iter_rows()]
-    budgets = [check.threat for check in checks]
-    known = kinds.with_columns(
-        pl.Series("threat_norm", [budget and budget.axis for budget in budgets], pl.String),
-        pl.Series("threat_eps", [budget and budget.size for budget in budgets], pl.Float64),
-        pl.Series("minimises", [check.nearest is not None for check in checks], pl.Boolean),
-        pl.Series("counts", [check.clean or check.threat is not None for check in checks], pl.Boolean),
-    ).filter("counts")
-    return rows.filter(~is_certificate()).join(known, on=["method", "params"], nulls_equal=True, maintain_order="left")
 
 
 def _place(threat: Budget) -> tuple[int, str, float]:

@@ -14,6 +14,7 @@ import polars as pl
 from holdfast.analysis.checks import Check, checks_of
 from holdfast.analysis.measures import Measured, read_measured
 from holdfast.analysis.store import Answer, read_answers
+from holdfast.analysis.worst_case import attempts
 from holdfast.errors import LedgerError
 from holdfast.report.gallery import Gallery, read_galleries
 from holdfast.results import SCHEMA, Ledger, is_graded
@@ -72,6 +73,11 @@ class RunData:
     def main_checks(self) -> tuple[Check, ...]:
         """The checks of `main_rows`, in order."""
         return checks_of(self.main_rows)
+
+    @cached_property
+    def attempts(self) -> pl.DataFrame:
+        """Rows of clean images and attacks, with the threat of each."""
+        return attempts(self.rows)
 
     def section(self, key: str) -> Mapping[str, Any]:
         """One part of the facts, empty when it is missing."""

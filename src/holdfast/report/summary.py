@@ -10,6 +10,7 @@ import polars as pl
 from holdfast.analysis.certified import OF_THE_NETWORK, average_certified_radius
 from holdfast.analysis.checks import fraction
 from holdfast.analysis.corruption import corrupted
+from holdfast.analysis.worst_case import largest
 from holdfast.report.curves import NORMS
 from holdfast.report.numbers import count, listed, percent, several, short
 from holdfast.report.runs import RunData
@@ -45,7 +46,7 @@ def verdict(run: RunData) -> Verdict:
     cases = worst_cases(run, run.weights[0])
     changed = {check.name: found[check.name] for check in run.main_checks if not check.clean and not check.certificate}
     details = (*_details(run, clean, changed), *_corrupted(run), *_certified(run))
-    return Verdict(run.label, _lead(clean, cases), details, _figures(clean, cases))
+    return Verdict(run.label, _lead(clean, cases), details, _figures(run, clean, cases))
 
 
 def _lead(clean: Share | None, cases: Sequence[WorstCase]) -> str:
@@ -66,11 +67,7 @@ def _at(case: WorstCase) -> str:
 
 def _seen(case: WorstCase) -> str:
     total = count(case.examples + case.missing)
-    return f"Only {count(case.examples)} of {total} examples went through all checks of {_name(case)}"
-
-
-def _name(case: WorstCase) -> str:
-    return f"{case.threat.axis} eps={fraction(case.threat.size)}"
+    return f"Only {count(case.examples)} of {total} examples went through all checks of the {case.title}"
 
 
 def _details(run: RunData, clean: Share | None, changed: Mapping[str, Share]) -> tuple[str, ...]:
@@ -132,6 +129,8 @@ def _where(names: Sequence[str], checks: str) -> str:
     return f"in {len(names)} of {checks}: {listed(names)}" if names else "in none of the checks"
 
 
-def _figures(clean: Share | None, cases: Sequence[WorstCase]) -> tuple[tuple[str, str, str], ...]:
-    named = [("clean", clean), *((_name(case), case.share) for case in cases)]
+def _figures(run: RunData, clean: Share | None, cases: Sequence[WorstCase]) -> tuple[tuple[str, str, str], ...]:
+    """Clean accuracy, and the worst case of each norm at its largest budget."""
+    chosen = largest(run.main_rows)
+    named = [("clean", clean), *((case.title, case.share) for case in cases if case.threat in chosen)]
     return tuple((name, share.text, share.note) for name, share in named if share)

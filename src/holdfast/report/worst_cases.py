@@ -40,21 +40,19 @@ class WorstCase:
 
 def all_threats(runs: Sequence[RunData]) -> tuple[Budget, ...]:
     """Every threat that a run was attacked in."""
-    return threats(pl.concat([run.rows for run in runs]))
+    return threats(pl.concat([run.attempts for run in runs]))
 
 
 def worst_cases(run: RunData, weights: str, among: Sequence[Budget] | None = None) -> tuple[WorstCase, ...]:
     """The threats that some weights of a run were attacked in: all, or those `among` a choice."""
-    rows = run.rows.filter(pl.col("weights") == weights)
-    cases = (_case(run, weights, rows, threat) for threat in (threats(rows) if among is None else among))
-    return tuple(case for case in cases if case.checks)
-
-
-def _case(run: RunData, weights: str, rows: pl.DataFrame, threat: Budget) -> WorstCase:
-    counted = within(rows, threat)
-    found = worst_case(rows, [threat])
-    if found.is_empty():
-        return WorstCase(threat, counted["check"].n_unique())
-    row = found.row(0, named=True)
-    share = share_of(row, absent=absent(run, weights, threat))
-    return WorstCase(threat, row["checks"], share, row["examples"], rows["example"].n_unique() - row["examples"])
+    rows = run.attempts.filter(pl.col("weights") == weights)
+    total = run.rows.filter(pl.col("weights") == weights)["example"].n_unique()
+    cases = []
+    for threat in threats(rows) if among is None else among:
+        row = next(worst_case(rows, [threat]).iter_rows(named=True), None)
+        if row is not None:
+            share = share_of(row, absent=absent(run, weights, threat))
+            cases.append(WorstCase(threat, row["checks"], share, row["examples"], total - row["examples"]))
+        elif checks := within(rows, threat)["check"].n_unique():
+            cases.append(WorstCase(threat, checks))
+    return tuple(cases)
