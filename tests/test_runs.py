@@ -178,13 +178,19 @@ def test_a_damaged_run_json_is_named(tmp_path, content):
         Run(tmp_path).info()
 
 
-def test_data_is_cut_by_the_seed_the_subset_first():
+def test_training_images_are_cut_by_the_seed_the_subset_first_and_test_images_are_the_same_for_all_seeds():
     of = recipe("data.validation=0.2", "data.subset=30", "data.test_subset=20").data
     one, again, other = prepare(of, 0), prepare(of, 0), prepare(of, 1)
     assert (len(one.train), len(one.validation), len(one.test)) == (24, 6, 20)
     assert not set(one.train.index.tolist()) & set(one.validation.index.tolist())
     assert torch.equal(one.train.index, again.train.index)
     assert not torch.equal(one.train.index, other.train.index)
+    assert not torch.equal(one.validation.index, other.validation.index)
+    assert torch.equal(one.test.index, other.test.index)
+    assert one.older is None
+    assert not torch.equal(other.older.index, other.test.index)
+    assert not torch.equal(prepare(replace(of, test_seed=1), 0).test.index, one.test.index)
+    assert torch.equal(prepare(replace(of, test_seed=1), 0).test.index, other.older.index)
 
 
 def test_a_factory_named_by_a_weights_file_is_not_called_without_trust(trained, tmp_path, monkeypatch):

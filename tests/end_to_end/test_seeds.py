@@ -6,6 +6,9 @@ import shutil
 
 import pytest
 
+from holdfast.cli.analyse.mixing import fewer
+from holdfast.cli.asked import Asked
+from holdfast.cli.networks import prepared
 from holdfast.data import subset
 from holdfast.results import Ledger
 from tests.end_to_end.command import good, holdfast, refused, said
@@ -19,6 +22,11 @@ train: {epochs: 1, batch_size: 8, optimizer: {sgd: {lr: 0.1}}}
 checks: [clean, {fgsm: {threat: {linf: 0.1}}}]
 """
 RUNS = [f"runs/tiny/seed-{seed}" for seed in (0, 1)]
+
+
+def asked(run):
+    options = dict.fromkeys(("model", "weights", "data", "mean", "std", "name", "seed", "root"))
+    return Asked(run=run, trust=False, out=run, verb="analyse", device="cpu", **options)
 
 
 def examples(path):
@@ -72,6 +80,15 @@ def test_seeds_share_their_test_images_and_not_their_training_images(finished):
 
     first, second = (prepare(recipe.data, recipe.seed) for recipe in load_recipes(finished / "tiny.yaml"))
     assert first.train.index.tolist() != second.train.index.tolist()
+
+
+def test_fewer_images_for_an_analysis_are_the_same_for_all_seeds(finished):
+    ready = [prepared(asked(finished / run)) for run in RUNS]
+    (first, name), (second, other) = (fewer(one, 10) for one in ready)
+    assert first.splits.test.index.tolist() == second.splits.test.index.tolist()
+    assert len(first.splits.test) == 10
+    assert name == other == {"drawn": first.splits.examples}
+    assert fewer(ready[0], 60) == (ready[0], {})
 
 
 def test_another_seed_of_the_draw_gives_other_test_images(finished, tmp_path):

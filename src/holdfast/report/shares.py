@@ -52,7 +52,7 @@ class Share:
 
 
 def share_of(row: Mapping[str, Any], *, absent: int = 0) -> Share:
-    """The accuracy in a row of `results.accuracies` or `results.worst_case`.
+    """The accuracy in a row of `results.accuracies` or `analysis.worst_case.worst_case`.
 
     The interval of a bound reaches from that of the worst outcome, in which all waiting examples fall, to that of the
     best; with checks that have not run at all, everything may fall. Where nothing is right, nothing can fall.

@@ -26,6 +26,7 @@ class Splits:
         test: images to measure on.
         older: the test images that earlier versions drew, with the seed of the run; None where they are the same.
         kept: whether `test` are such images, kept because the run has results of them.
+        test_seed: seed of the draw of test images, for whoever wants fewer of them.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Splits:
     test: Split
     older: Split | None = None
     kept: bool = False
+    test_seed: int = 0
 
     @property
     def examples(self) -> str:
@@ -89,7 +91,10 @@ def prepare(recipe: DataRecipe, seed: int, root: Path | None = None) -> Splits:
     test, older = _tested(data.test, recipe), None
     if recipe.test_subset is not None and seed != recipe.test_seed:
         older = subset(data.test, recipe.test_subset, seed)
-    return Splits(data.name, data.classes, data.shape, data.fingerprint(), train, validation, test, older)
+    return Splits(
+        data.name, data.classes, data.shape, data.fingerprint(), train, validation, test, older,
+        test_seed=recipe.test_seed,
+    )  # fmt: skip
 
 
 def _tested(test: Split, recipe: DataRecipe) -> Split:

@@ -63,13 +63,13 @@ def ask(
     from holdfast.modes import evaluating
     from holdfast.recipe.plain import describe
 
-    ready = fewer(ready, examples)
+    ready, drawn = fewer(ready, examples)
     attack = chosen_attack("analyse mixing", ready, norm, eps)
     pair = pair_of(ready, robust, mixing, attack)
     plan = plan_of(pair, attack.threat.eps, strengths, at, radii)
     settings = {
         **plan.settings(), **pair.facts, "norm": norm_of(attack), "params": describe(attack, Check)[2],
-        "attack": describe(replace(attack, until_lost=True), Check)[1], "block": min(block(ready), BLOCK),
+        "attack": describe(replace(attack, until_lost=True), Check)[1], "block": min(block(ready), BLOCK), **drawn,
     }  # fmt: skip
     asked = about(ready, "mixing", settings, {})
     with evaluating(pair.robust):  # the other is the one asked about, or both are inside it
@@ -109,14 +109,19 @@ def strengths_in(option: str, text: str) -> tuple[float, ...]:
     return (*(numbers(option, ",".join(words)) if words else ()), math.inf)
 
 
-def fewer(ready: Ready, count: int) -> Ready:
-    """The same with so many test images at most, balanced over the classes."""
+def fewer(ready: Ready, count: int) -> tuple[Ready, dict[str, str]]:
+    """The same with so many test images at most, balanced over the classes and alike for all seeds.
+
+    Returns:
+        What to ask about, and what tells its answer from one about other images; nothing where these are all there are.
+    """
     from holdfast.data import subset
 
     test = ready.splits.test
     if len(test) <= count:
-        return ready
-    return replace(ready, splits=replace(ready.splits, test=subset(test, count, ready.seed)))
+        return ready, {}
+    splits = replace(ready.splits, test=subset(test, count, ready.splits.test_seed))
+    return replace(ready, splits=splits), {"drawn": splits.examples}
 
 
 def _measure(pair: PairOfNetworks, plan: "Plan", attack: "Attack") -> "Measure":

@@ -53,7 +53,7 @@ def ask(
     from holdfast.checks import Check
     from holdfast.recipe.plain import describe
 
-    ready = fewer(ready, examples)
+    ready, drawn = fewer(ready, examples)
     if ready.splits.train is None:
         raise RecipeError(f"analyse neighbours: {ready.splits.name} has no training images to look up")
     if weights_of not in ("uniform", "distance"):
@@ -66,7 +66,7 @@ def ask(
     settings = {
         **plan.settings(), "weights_of": weights_of, "images": images,
         "attack": describe(replace(attack, until_lost=True), Check)[1], "params": describe(attack, Check)[2],
-        "block": min(block(ready), BLOCK),
+        "block": min(block(ready), BLOCK), **drawn,
     }  # fmt: skip
     found = {}
     for count in counts:  # a question each, so that another number of neighbours can be asked later
