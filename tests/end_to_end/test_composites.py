@@ -130,6 +130,24 @@ def test_show_list_and_schema_know_them(place):
     assert "adaptive_composite" in good("schema", cwd=place)
 
 
+def test_a_transformation_is_fitted_once_and_said(place):
+    mixed = {"standard": f"{RUNS}/standard/seed-0", "robust": f"{RUNS}/robust/seed-0", "fit": True}
+    model = {"composite": {**mixed, "mixing": {"probability": {"transform": {}}}}}
+    text = {**yaml.safe_load(RECIPE), "name": "fitted", "model": model, "variants": {"a": {}}}
+    (place / "fitted.yaml").write_text(yaml.safe_dump(text), encoding="utf-8")
+    output = good("run", "fitted.yaml", cwd=place)
+    fitted = Run(place / "runs/fitted/a/seed-0").info()["fitted"]
+    assert fitted["attack"] == "pgd linf eps=0.1 steps=3"
+    said_so = [line for line in output.splitlines() if "fitted scale" in line]
+    assert len(said_so) == 1
+    assert f"strength {fitted['strength']:.4g}" in said_so[0]
+    shown = yaml.safe_load(good("show", "runs/fitted/a/seed-0", cwd=place))["model"]["composite"]
+    assert shown["strength"] == fitted["strength"]
+    assert shown["mixing"]["probability"]["transform"]["shift"] == fitted["shift"]
+    assert "fitted scale" not in good("run", "fitted.yaml", cwd=place)
+    assert "Fitted" in (place / "runs/fitted/report.html").read_text(encoding="utf-8")
+
+
 def test_missing_bases_and_plain_networks_are_one_line(tmp_path):
     text = yaml.safe_load(RECIPE)
     text["variants"] = {"fixed": text["variants"]["fixed"]}

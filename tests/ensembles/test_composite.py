@@ -8,7 +8,7 @@ import torch
 
 from holdfast.attacks import APGD, PGD, AutoAttack
 from holdfast.ensembles import AdaptiveComposite, Composite, GradientRatio, Policy, Probability
-from holdfast.ensembles.composite import aimed, first_maps
+from holdfast.ensembles.composite import aimed, first_stage_maps, image_size_maps
 from holdfast.errors import ModelError
 from holdfast.models import MODELS, build
 from holdfast.rng import Streams
@@ -81,7 +81,7 @@ def test_an_oracle_of_strengths_is_as_good_as_the_better_one():
 
 def adaptive(shape=(1, 8, 8), width=0.05):
     g, h = (build(MODELS[name], shape, 3, seed=7) for name in ("mlp", "lenet"))
-    channels = tuple(first_maps(model, torch.zeros(1, *shape)).shape[1] for model in (g, h))
+    channels = tuple(image_size_maps(model, torch.zeros(1, *shape)).shape[1] for model in (g, h))
     return AdaptiveComposite(g, h, Probability(), seeded(lambda: Policy(channels, width=width))).eval()
 
 
@@ -134,10 +134,37 @@ def test_maps_of_any_size_will_do(shape):
     assert policy(torch.rand(2, *shape), torch.rand(2, 3, 4, 4)).shape == (2,)
 
 
+class Foreign(torch.nn.Module):
+    """A network of somebody else whose first stage has this stride."""
+
+    def __init__(self, stride):
+        super().__init__()
+        self.stem = torch.nn.Conv2d(1, 5, 3, stride=stride, padding=1)
+
+    def stages(self, x):
+        yield self.stem(x)
+
+
+def test_the_policy_sees_maps_of_the_size_of_the_image():
+    """Of ours those before the pool; of foreign networks the first stage, or the image where that is smaller."""
+    x = images(2, (1, 8, 8), dtype=torch.float32)
+    assert image_size_maps(Foreign(1), x).shape == (2, 5, 8, 8)
+    assert image_size_maps(Foreign(2), x) is x
+    assert first_stage_maps(Foreign(2), x).shape == (2, 5, 4, 4)
+    lenet = build(MODELS["lenet"], (1, 8, 8), 3)
+    assert first_stage_maps(lenet, x).shape == (2, 32, 4, 4)
+    assert image_size_maps(lenet, x).shape == (2, 32, 8, 8)
+    shapes = []
+    model = adaptive()
+    model.policy.register_forward_pre_hook(lambda _, given: shapes.extend(maps.shape[2:] for maps in given))
+    model(x)
+    assert shapes == [(8, 8), (8, 8)]
+
+
 def test_other_networks_are_one_line():
     plain = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 3))
     with pytest.raises(ModelError, match=r"a policy needs networks with stages\(x\), got Sequential"):
-        first_maps(plain, torch.zeros(1, 1, 8, 8))
+        image_size_maps(plain, torch.zeros(1, 1, 8, 8))
     composite = Composite(smooth(3), smooth(4), GradientRatio(), 1.0)
     with pytest.raises(ModelError, match="expected two classifiers of the same classes, got 3 and 4"):
         composite(images(2))

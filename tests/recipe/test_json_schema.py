@@ -49,6 +49,8 @@ def test_accepts_resolved_recipes(schema, file):
         {"data": {"source": {"npz": {"path": "a.npz"}}, "validation": 0.1}},
         {"train": {"objective": {"adversarial": {"pgd": {"linf": 0.1}}}}},
         {"train": {"selection": {"attack": None, "patience": 3}}},
+        {"model": {"composite": {"standard": "a", "mixing": {"probability": {"transform": True}}, "fit": True}}},
+        {"model": {"composite": {"standard": "a", "fit": {"keep": 0.9}}}},
         {"variants": {"a": None, "b": {"train": {"epochs": 3}}}, "seeds": [1, 2]},
     ],
 )
@@ -66,6 +68,7 @@ def test_accepts_every_way_to_write_a_choice(schema, more):
         {"train": {"epochs": "many"}},
         {"checks": [{"fgsm": {"threat": {"linf": 0.1, "l2": 1}}}]},
         {"checks": [{"art": {"attack": "A", "threat": {"l2": 0.5}, "options": [1, 2]}}]},
+        {"train": {"clip": True}},
         {"seeds": []},
         {"seeds": ["a"]},
         {"variants": ["a"]},

@@ -11,7 +11,7 @@ from holdfast.errors import RecipeError
 from holdfast.models import MODELS
 from holdfast.objectives import Adversarial, Noisy, Standard
 from holdfast.optim import SGD, Adam, MultiStep
-from holdfast.recipe import load_recipes, parse_recipes
+from holdfast.recipe import fitting_attack, load_recipes, parse_recipes
 from holdfast.threat import L1, L2, Linf
 
 BASE = "name: r\ndata: digits\nmodel: mlp\n"
@@ -334,3 +334,46 @@ def test_overrides_of_one_reading_do_not_reach_the_next():
 @pytest.mark.parametrize("file", sorted(Path("recipes").glob("*.yaml")), ids=lambda file: file.name)
 def test_the_recipes_that_come_along_can_be_read(file):
     assert load_recipes(file)
+
+
+def composite(transform, fit, *, validation=0.1, check="fgsm: {linf: 0.1}"):
+    """A recipe whose transformation is fitted."""
+    mixing = f"{{probability: {{transform: {transform}}}}}"
+    model = f"{{composite: {{standard: a, robust: b, mixing: {mixing}, fit: {fit}}}}}"
+    return f"name: r\ndata: {{source: digits, validation: {validation}}}\nmodel: {model}\nchecks: [{check}]\n"
+
+
+@pytest.mark.parametrize(
+    ("short", "long"),
+    [
+        (composite("true", "true"), composite("{}", "{}")),
+        (composite("true", "false"), composite("{shift: -1.1}", "null")),
+    ],
+)
+def test_an_optional_group_with_defaults_may_be_switched_on(short, long):
+    assert parse_recipes(short) == parse_recipes(long)
+
+
+def test_a_fit_takes_the_first_attack_among_the_checks():
+    (recipe,) = parse_recipes(composite("{}", "true", check="clean, {fgsm: {linf: 0.1}}, {fgsm: {linf: 0.2}}"))
+    assert fitting_attack(recipe.model.fit, recipe.checks) == FGSM(threat=Linf(0.1))
+    (recipe,) = parse_recipes(composite("{}", "{attack: {pgd: {linf: 0.3}}}"))
+    assert fitting_attack(recipe.model.fit, recipe.checks) == PGD(threat=Linf(0.3))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (composite("{}", "{keep: 2}"), "model.composite.fit: keep must lie in (0, 1]"),
+        (composite("{}", "3"), "model.composite.fit.attack: expected one name with its fields"),
+        (composite("null", "true"), "model.composite: fit: expected a mixing with a transformation to fit"),
+        (composite("{correction: 0}", "true"), "fit: expected temperature 1 and correction 1"),
+        (composite("{}", "true", validation=0), "model.fit needs data.validation > 0"),
+        (
+            composite("{}", "true", check="clean"),
+            "model.fit: expected an attack in it or among the checks; got neither",
+        ),
+    ],
+)
+def test_a_fit_of_nothing_is_refused(text, says):
+    assert says in error(text)

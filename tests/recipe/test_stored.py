@@ -3,6 +3,7 @@
 import pytest
 
 from holdfast.corruptions import Chain, DownUp
+from holdfast.ensembles import AdaptiveCompositeOfRuns
 from holdfast.errors import RecipeError
 from holdfast.objectives import CleanAndNoisy
 from holdfast.recipe import parse_recipes, parse_stored
@@ -34,8 +35,20 @@ def test_fields_that_are_written_out_count():
     assert with_former_values({"down_up": {}, "fog": [1]}) == {"down_up": {"antialias": True}, "fog": [1]}
 
 
+def test_former_values_of_a_group_count_where_it_is_stored():
+    former = {"correction": 0, "sharpen": False}
+    for transform, expected in (
+        ({"shift": 2}, {"shift": 2, **former}),
+        ({**former, "sharpen": True},) * 2,
+        (None, None),
+    ):
+        assert with_former_values({"probability": {"transform": transform}}) == {"probability": {"transform": expected}}
+    assert with_former_values({"probability": {}}) == {"probability": {}}
+
+
 def test_former_values_are_those_of_fields_and_not_their_defaults():
-    assert set(FORMER) == {"clean_and_noisy", "down_up"}
+    assert set(FORMER) == {"adaptive_composite", "clean_and_noisy", "down_up", "probability"}
+    assert AdaptiveCompositeOfRuns(standard="a", robust="b").maps not in AdaptiveCompositeOfRuns.former.values()
     for kind in (CleanAndNoisy, DownUp):
         assert all(getattr(kind(), name) != value for name, value in kind.former.items())
 

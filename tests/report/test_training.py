@@ -85,4 +85,10 @@ def test_a_composite_says_what_it_is_made_of(tmp_path: Path) -> None:
     file.write_text(json.dumps({**json.loads(file.read_text()), "bases": said}))
     made = dict(facts_table([read_run(run)]).rows)["Made of"][0].text
     assert made == f"standard: a/seed-0, best: {'d' * 64}, epoch 3\nrobust: 500 training images"
+    assert "Fitted" not in dict(facts_table([read_run(run)]).rows)
+    fitted = {"scale": 0.61, "power": 3.5, "shift": -2.25, "strength": 70.5, "kept": 0.99, "overruling": 0.4}
+    file.write_text(json.dumps({**json.loads(file.read_text()), "fitted": {**fitted, "attack": "pgd linf"}}))
+    told = dict(facts_table([read_run(run)]).rows)["Fitted"][0].text
+    assert told.splitlines()[0] == "scale 0.61, power 3.5, shift -2.25, strength 70.5"
+    assert told.endswith("wrong on clean images and kept: 0.4\npgd linf")
     assert "Made of" not in dict(facts_table([read_run(make_run(tmp_path / "plain", CLEAN))]).rows)

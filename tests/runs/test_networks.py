@@ -1,5 +1,7 @@
 """Composites of runs: what they are made of, files that need nobody else, and refusals in one line."""
 
+import functools
+import hashlib
 import json
 import math
 import shutil
@@ -7,10 +9,12 @@ from dataclasses import replace
 
 import pytest
 import torch
+import yaml
 
-from holdfast.ensembles import NearestNeighbours
+from holdfast.ensembles import NearestNeighbours, fit_transform
 from holdfast.errors import CheckpointError, RecipeError
 from holdfast.models import read_metadata, read_state, write_weights
+from holdfast.rng import Streams
 from holdfast.runs import Run, content_hash, find_bases, load_model, new_model
 from tests.training.tiny import outcome, recipe, splits, train
 
@@ -248,3 +252,76 @@ def test_a_file_without_its_bases_is_refused(tmp_path, place):
 def test_recipes_that_cannot_be_get_one_line(place, override, words):
     with pytest.raises(RecipeError, match=words):
         fixed(place, override)
+
+
+def as_recorded_before(run, *later):
+    """Write the weights of a run as a version did that did not know these fields of the model, hash included."""
+    metadata, state = read_metadata(run.weights("last")), read_state(run.weights("last"))
+    recorded = yaml.safe_load(metadata["recipe"])
+    for *path, name in later:
+        functools.reduce(dict.__getitem__, path, recorded["model"]).pop(name)
+    text = yaml.safe_dump(recorded["model"], sort_keys=False, allow_unicode=True, width=120)
+    digest = hashlib.sha256(f"{content_hash(state)}\n{text}".encode()).hexdigest()
+    whole = yaml.safe_dump(recorded, sort_keys=False, allow_unicode=True, width=120)
+    write_weights(run.weights("last"), state, {**metadata, "recipe": whole, "hash": digest})
+    (run.path / "recipe.yaml").write_text(whole, encoding="utf-8")
+
+
+TRANSFORM = ("composite", "mixing", "probability", "transform")
+OLD = "{probability: {transform: {scale: 5, power: 4, shift: 2, correction: 0, sharpen: false}}}"
+
+
+def test_a_transformation_recorded_before_computes_what_it_did(tmp_path, place):
+    of = fixed(place, f"model.composite.mixing={OLD}")
+    train(of, tmp_path / "run")
+    expected = load_model(tmp_path / "run").model(x())
+    later = [(*TRANSFORM, "correction"), (*TRANSFORM, "sharpen"), ("composite", "fit")]
+    as_recorded_before(Run(tmp_path / "run"), *later)
+    loaded = load_model(tmp_path / "run")
+    assert torch.equal(loaded.model(x()), expected)
+    h = loaded.model.robust(x())
+    u = torch.nn.functional.gelu(torch.nn.functional.layer_norm(h, h.shape[1:]) + 2)
+    assert torch.equal(loaded.model.mixing.transform(h), 5.0 * (u.sign() * u.abs().pow(4.0)))
+    Run(tmp_path / "run").claim(of)  # the same recipe, with the old behaviour written out
+    with pytest.raises(RecipeError, match="holds a run of another recipe"):
+        Run(tmp_path / "run").claim(fixed(place, "model.composite.mixing={probability: {transform: {shift: 2}}}"))
+
+
+def test_a_policy_recorded_before_looks_at_the_first_stage(tmp_path, place):
+    train(recipe("train.epochs=1", "model={cnn: {blocks: [[8]], pool: 2, hidden: []}}"), place / "robust" / "seed-1")
+    of = adaptive(place, "model.adaptive_composite.maps=first_stage", "train.epochs=1", "seed=0")
+    of = replace(of, model=replace(of.model, robust=str(place / "robust" / "seed-1")))
+    train(of, tmp_path / "run")
+    expected = load_model(tmp_path / "run" / "last.safetensors").model(x())
+    as_recorded_before(Run(tmp_path / "run"), ("adaptive_composite", "maps"))
+    loaded = load_model(tmp_path / "run" / "last.safetensors")
+    assert torch.equal(loaded.model(x()), expected)
+    assert loaded.card.recipe.model.maps == "first_stage"
+    today = replace(loaded.card.recipe.model, maps="image_size")
+    assert not torch.equal(today.of(loaded.model.standard, loaded.model.robust, (1, 8, 8))(x()), expected)
+
+
+def test_a_fit_is_made_once_and_is_in_the_weights_file(tmp_path, place):
+    fit = "{attack: {pgd: {threat: {linf: 0.05}, steps: 2}}, keep: 0.8}"
+    of = fixed(place, "model.composite.mixing={probability: {transform: {}}}", f"model.composite.fit={fit}")
+    records = train(of, tmp_path / "run")
+    assert [(one.done, one.total, one.epoch) for one in records] == [(1, 1, 0)]
+    fitted, loaded = Run(tmp_path / "run").info()["fitted"], load_model(tmp_path / "run")
+    transform = loaded.model.mixing.transform
+    assert (transform.scale, transform.power, transform.shift) == tuple(
+        fitted[name] for name in ("scale", "power", "shift")
+    )
+    assert loaded.model.strength == fitted["strength"] != 1.0
+    assert fitted["kept"] >= 0.8
+    expected = fit_transform(
+        loaded.model.robust, *splits(of).validation.batch(slice(None)), of.model.fit.attack, keep=0.8,
+        rng=Streams(0, "fit of the transformation", splits(of).validation.index),
+    )  # fmt: skip
+    assert expected.strength == pytest.approx(fitted["strength"], rel=1e-3)
+    assert train(of, tmp_path / "run") == []
+    train(of, tmp_path / "again")
+    assert Run(tmp_path / "again").info()["fitted"] == fitted
+    other = replace(of, model=replace(of.model, fit=replace(of.model.fit, keep=0.9)))
+    train(other, tmp_path / "other")
+    hashes = {read_metadata(Run(tmp_path / name).weights("last"))["hash"] for name in ("run", "again", "other")}
+    assert len(hashes) == 2

@@ -11,6 +11,7 @@ Reference:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -51,7 +52,8 @@ class Attempt:
 
 def mixtures(standard: Classifier, robust: Classifier, mixing: Mixing, strengths: Sequence[float]) -> list[Classifier]:
     """The mixture of each strength; 0 is the accurate classifier and infinity the robust one."""
-    return [partial(mixing, standard, robust, strength=strength) for strength in strengths]
+    ends = {0.0: standard, math.inf: robust}
+    return [ends.get(strength) or partial(mixing, standard, robust, strength=strength) for strength in strengths]
 
 
 def attempts(plan: Plan, aims: Sequence[Classifier], attack: Attack) -> list[Attempt]:

@@ -141,16 +141,30 @@ def train(
             elif isinstance(record, Step):
                 show(record.step, record.total, f"epoch {record.epoch}  loss {record.loss:.3f}  {note}")
             else:
-                show(record.done, record.total, f"epoch {record.epoch}  preparing  {note}")
+                doing = f"epoch {record.epoch}  preparing  {note}" if record.epoch else "fitting the transformation"
+                show(record.done, record.total, doing)
             if stop.requested:
                 records.close()  # type: ignore[attr-defined]
                 raise KeyboardInterrupt
     if alarms:
         epoch, alarm = min(alarms.items())
         say(f"{recipe.name}: after epoch {epoch}, the first of {len(alarms)}: {alarm}", quiet=quiet)
+    if trained and (fitted := run.info().get("fitted")):
+        say(f"{recipe.name}: {fit_in_words(fitted)}", quiet=quiet)
     if trained or "weights" not in run.info():  # a network with nothing to train leaves no records
         seconds = {**run.info().get("seconds", {}), "train": spent + time.monotonic() - started}
         run.tell(seconds=seconds, weights=_weights(run, splits), model=_model(run))
+
+
+def fit_in_words(fitted: Mapping[str, Any]) -> str:
+    """What the fit of a composite's transformation chose, and what it achieves on the validation images."""
+    chosen = "scale {scale:.3g}, power {power:.3g}, shift {shift:.3g}, strength {strength:.4g}".format(**fitted)
+    kept, overruling = (percent(fitted[name]) for name in ("kept", "overruling"))
+    return (
+        f"fitted {chosen} (share of the robust network {fitted['share']:.4f}); on validation images the standard "
+        f"network cannot overrule {kept} of {fitted['right_under_attack']} right answers under {fitted['attack']}, and "
+        f"{overruling} of {fitted['wrong_on_clean']} wrong ones on clean images"
+    )
 
 
 def evaluate(

@@ -1,25 +1,30 @@
 """Classifiers made of classifiers; each is an ordinary classifier for attacks, certificates and analyses."""
 
 from holdfast.ensembles.composite import AdaptiveComposite, Composite
-from holdfast.ensembles.mixing import GradientRatio, LocalBias, Mixing, Probability, RobustTransform, strength_of
+from holdfast.ensembles.mixing import GradientRatio, LocalBias, Mixing, Probability, strength_of
 from holdfast.ensembles.neighbours import NearestNeighbours
 from holdfast.ensembles.of_runs import (
     ARCHITECTURES,
     MIXINGS,
+    OF_RUNS,
     AdaptiveCompositeOfRuns,
     CompositeOfRuns,
     Neighbours,
     OfRuns,
 )
 from holdfast.ensembles.policy import Policy
+from holdfast.ensembles.transform import RobustTransform
+from holdfast.ensembles.transform_fit import FittedTransform, TransformFit, fit_margins, fit_transform
 
 __all__ = [
     "ARCHITECTURES",
     "MIXINGS",
+    "OF_RUNS",
     "AdaptiveComposite",
     "AdaptiveCompositeOfRuns",
     "Composite",
     "CompositeOfRuns",
+    "FittedTransform",
     "GradientRatio",
     "LocalBias",
     "Mixing",
@@ -29,5 +34,8 @@ __all__ = [
     "Policy",
     "Probability",
     "RobustTransform",
+    "TransformFit",
+    "fit_margins",
+    "fit_transform",
     "strength_of",
 ]

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Self
 
 import torch
 from torch import Tensor, nn
 
-from holdfast.ensembles.mixing import Mixing, Strength, check_strength
+from holdfast.ensembles.mixing import Mixing, Strength, attackable, check_strength
 from holdfast.errors import ModelError
 from holdfast.types import Classifier
+
+Maps = Callable[[nn.Module, Tensor], Tensor]
+"""A network and images to its first feature maps, (N, C, H, W)."""
 
 
 class Pair(nn.Module):
@@ -64,11 +68,14 @@ class AdaptiveComposite(Pair):
         robust: the robust classifier, of the same classes.
         mixing: how their answers become one.
         policy: first feature maps of both to :math:`\beta`, (N,).
+        maps: how the first feature maps of a classifier are computed.
     """
 
-    def __init__(self, standard: nn.Module, robust: nn.Module, mixing: Mixing, policy: nn.Module) -> None:
+    def __init__(
+        self, standard: nn.Module, robust: nn.Module, mixing: Mixing, policy: nn.Module, *, maps: Maps | None = None
+    ) -> None:
         super().__init__(standard, robust, mixing)
-        self.policy = policy
+        self.policy, self.maps = policy, maps or image_size_maps
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits, (N, K)."""
@@ -81,7 +88,7 @@ class AdaptiveComposite(Pair):
 
     def strengths(self, x: Tensor) -> Tensor:
         r""":math:`\beta`, the logarithm of the strength that the policy chooses for each image, (N,)."""
-        beta: Tensor = self.policy(first_maps(self.standard, x), first_maps(self.robust, x))
+        beta: Tensor = self.policy(self.maps(self.standard, x), self.maps(self.robust, x))
         return beta
 
 
@@ -90,8 +97,22 @@ def frozen(model: nn.Module) -> nn.Module:
     return model.eval().requires_grad_(False)
 
 
-def first_maps(model: nn.Module, x: Tensor) -> Tensor:
-    """Output of a network's first stage.
+def image_size_maps(model: nn.Module, x: Tensor) -> Tensor:
+    """First feature maps of a network, of the image's height and width; without any, the images themselves.
+
+    A network of ours stops before the layer that first makes maps smaller (`Network.first_maps`); of others the first
+    stage counts. Pooled or strided maps would hide most of what small perturbations leave in them.
+
+    Raises:
+        ModelError: where the network does not show its stages.
+    """
+    own = getattr(model, "first_maps", None)
+    maps: Tensor = first_stage_maps(model, x) if own is None else own(x)
+    return maps if maps.shape[2:] == x.shape[2:] else x
+
+
+def first_stage_maps(model: nn.Module, x: Tensor) -> Tensor:
+    """Output of a network's first stage, of whatever size.
 
     Raises:
         ModelError: where the network does not show its stages.
@@ -110,22 +131,31 @@ def mixed(composite: Pair, x: Tensor, strength: Strength) -> Tensor:
         ModelError: where the two classifiers do not have the same classes.
         ValueError: for one strength that is negative or no number.
     """
+    return _mixed_by(composite.mixing, composite, x, strength)
+
+
+def climbed(composite: Pair, x: Tensor, strength: Strength) -> Tensor:
+    """What an adversary climbs who expects this strength: as `mixed`, by the attackable mixing, (N, K)."""
+    return _mixed_by(attackable(composite.mixing), composite, x, strength)
+
+
+def _mixed_by(mixing: Mixing, composite: Pair, x: Tensor, strength: Strength) -> Tensor:
     if not isinstance(strength, Tensor):
         check_strength(strength)
-    return composite.mixing(composite.standard, composite.robust, x, strength)
+    return mixing(composite.standard, composite.robust, x, strength)
 
 
 def aimed(model: Classifier, strength: float | None) -> Classifier:
     """What an adversary attacks who expects this strength; a classifier that mixes nothing stays what it is.
 
-    None: the strengths are those that a policy chooses, and gradients go around it; a composite without one stays what
-    it is.
+    A transformation of the answers inside is left out, since it flattens gradients. None: the strengths are those that
+    a policy chooses, and gradients go around it; a composite without one stays what it is.
     """
     if not isinstance(model, Pair):
         return model
     if strength is not None:
-        return lambda x: mixed(model, x, strength)
-    return (lambda x: mixed(model, x, _chosen(model, x))) if isinstance(model, AdaptiveComposite) else model
+        return lambda x: climbed(model, x, strength)
+    return (lambda x: climbed(model, x, _chosen(model, x))) if isinstance(model, AdaptiveComposite) else model
 
 
 @torch.no_grad()

@@ -7,14 +7,16 @@ each; both ends are exact (where each image has its own, up to the rounding of t
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from holdfast.ensembles.magnitudes import class_magnitudes, top_magnitude
+from holdfast.ensembles.transform import RobustTransform, sharpened
 from holdfast.errors import ModelError
 from holdfast.threat import THREATS
 from holdfast.types import Classifier
@@ -170,12 +172,16 @@ class Probability:
     Args:
         temperature: :math:`t`, from 0.001 to 1000; below 1 the robust classifier is surer, which one of a small
             Lipschitz constant needs.
-        transform: what the robust logits go through before that; None for nothing.
+        transform: what the robust logits go through before that, and whether :math:`g` counts as certain; None for
+            nothing.
 
     Reference:
         Bai, Anderson, Kim, Sojoudi, Improving the Accuracy-Robustness Trade-off of Classifiers via Adaptive Smoothing,
         arXiv:2301.12554.
     """
+
+    former: ClassVar[Mapping[str, Any]] = {"transform": {"correction": 0, "sharpen": False}}
+    """What stored recipes without these fields mean."""
 
     temperature: float = 1.0
     transform: RobustTransform | None = None
@@ -191,8 +197,10 @@ class Probability:
         h = robust(x)
         if _everywhere(strength, math.inf):
             return h
-        h = h if self.transform is None else self.transform(h)
-        return mix_probabilities(standard(x), h / self.temperature, strength)
+        if self.transform is None:
+            return mix_probabilities(standard(x), h / self.temperature, strength)
+        mix = mix_sharpened if self.transform.sharpen else mix_probabilities
+        return mix(standard(x), self.transform(h) / self.temperature, strength)
 
 
 def mix_probabilities(g: Tensor, h: Tensor, strength: Strength) -> Tensor:
@@ -204,47 +212,27 @@ def mix_probabilities(g: Tensor, h: Tensor, strength: Strength) -> Tensor:
     return torch.logaddexp(F.log_softmax(g, 1) + of_standard, F.log_softmax(h, 1) + of_robust)
 
 
+def mix_sharpened(g: Tensor, h: Tensor, strength: Strength) -> Tensor:
+    r"""The same with :math:`g` certain of its largest logit; the gradient is that of `mix_probabilities`.
+
+    A one-hot vector has no gradient: attacks would see :math:`h` alone and never move the answer of :math:`g`.
+    """
+    smooth = mix_probabilities(g, h, strength)
+    with torch.no_grad():
+        value = mix_probabilities(sharpened(g), h, strength)
+    return value + (smooth - smooth.detach())
+
+
+def attackable(mixing: Mixing) -> Mixing:
+    """The same mixing without what flattens gradients, for an adversary to climb: nothing transformed or sharpened."""
+    return replace(mixing, transform=None) if isinstance(mixing, Probability) else mixing
+
+
 def strength_of(share: float) -> float:
     r"""The strength :math:`a / (1 - a)` that gives the robust classifier the share :math:`a` of the probability."""
     if not 0 <= share <= 1:
         raise ValueError(f"share must lie in [0, 1], got {share}")
     return math.inf if share == 1 else share / (1 - share)
-
-
-@dataclass(frozen=True, kw_only=True)
-class RobustTransform:
-    r"""Makes robust logits as sure as they deserve, without training: :math:`s\,\mathrm{sgn}(u) |u|^p`.
-
-    :math:`u = \mathrm{GELU}(\bar h + c)`, where :math:`\bar h` are the logits of an image less their mean, over their
-    deviation. GELU rises where its argument is positive, and there is above all that it is elsewhere: the largest logit
-    stays the largest if it is above :math:`-c`.
-
-    Args:
-        scale: :math:`s`.
-        power: :math:`p`, at least 1.
-        shift: :math:`c`.
-
-    Reference:
-        Bai, Zhou, Patel, Sojoudi, MixedNUTS: Training-Free Accuracy-Robustness Balance via Nonlinearly Mixed
-        Classifiers, arXiv:2402.02263, section 4.
-    """
-
-    scale: float = 5.0
-    power: float = 4.0
-    shift: float = 2.0
-
-    def __post_init__(self) -> None:
-        if not 0 < self.scale < math.inf:
-            raise ValueError(f"scale must be positive and finite, got {self.scale}")
-        if not math.isfinite(self.shift):
-            raise ValueError(f"shift must be finite, got {self.shift}")
-        if not 1 <= self.power < math.inf:  # below 1 there is no gradient where GELU is 0
-            raise ValueError(f"power must be finite and at least 1, got {self.power}")
-
-    def __call__(self, h: Tensor) -> Tensor:
-        """Transformed logits, (N, K)."""
-        u = F.gelu(F.layer_norm(h, h.shape[1:]) + self.shift)
-        return self.scale * u.sign() * u.abs().pow(self.power)
 
 
 def _everywhere(strength: Strength, value: float) -> bool:

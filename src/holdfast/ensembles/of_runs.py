@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
-from holdfast.ensembles.composite import AdaptiveComposite, Composite, first_maps
+from holdfast.ensembles.composite import AdaptiveComposite, Composite, Maps, first_stage_maps, image_size_maps
 from holdfast.ensembles.mixing import GradientRatio, LocalBias, Mixing, Probability, check_strength
 from holdfast.ensembles.neighbours import NearestNeighbours, check_temperature
 from holdfast.ensembles.policy import Policy, as_maps, check_width
+from holdfast.ensembles.transform_fit import FITTED, FittedTransform, TransformFit
 from holdfast.models import MODELS
 
 MIXINGS: dict[str, type[Mixing]] = {
@@ -19,6 +21,10 @@ MIXINGS: dict[str, type[Mixing]] = {
     "local_bias": LocalBias,
     "probability": Probability,
 }
+
+
+MAPS: dict[str, Maps] = {"image_size": image_size_maps, "first_stage": first_stage_maps}
+"""What a policy may look at."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +71,8 @@ class CompositeOfRuns:
         neighbours: instead of a robust network, the nearest training images.
         mixing: how the two answers become one.
         strength: from 0 (only `standard`) to `.inf` (only `robust`).
+        fit: fit the numbers of the mixing's transformation, and the strength, to the robust network on validation
+            images; they replace those given. `true` for the published share of answers to keep.
         trust: whether a network inside may be made by a function that its weights file names.
     """
 
@@ -73,6 +81,7 @@ class CompositeOfRuns:
     neighbours: Neighbours | None = None
     mixing: Mixing = field(default_factory=GradientRatio)
     strength: float = 1.0
+    fit: TransformFit | None = None
     trust: bool = False
 
     def __post_init__(self) -> None:
@@ -85,10 +94,18 @@ class CompositeOfRuns:
                 f"gradient_ratio needs a gradient of both; neighbours of weights {self.neighbours.weights} have none: "
                 "expected weights soft, or mixing local_bias"
             )
+        if self.fit is not None:
+            _require_transform(self.mixing)
 
     def of(self, standard: nn.Module, robust: nn.Module, shape: tuple[int, int, int]) -> nn.Module:
         """The composite of these two."""
         return Composite(standard, robust, self.mixing, self.strength)
+
+    def fitted(self, numbers: FittedTransform) -> CompositeOfRuns:
+        """The same with the numbers of a fit."""
+        given: Any = self.mixing
+        chosen = replace(given.transform, **{name: getattr(numbers.transform, name) for name in FITTED})
+        return replace(self, mixing=replace(given, transform=chosen), strength=numbers.strength)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,18 +118,26 @@ class AdaptiveCompositeOfRuns:
         robust: the robust one.
         mixing: how the two answers become one.
         width: factor on the published widths of the policy.
+        maps: what the policy looks at: first feature maps of the image's size (`image_size`, as published), or the
+            first stage of each network, pooled or not (`first_stage`).
         trust: whether a network inside may be made by a function that its weights file names.
     """
+
+    former: ClassVar[Mapping[str, Any]] = {"maps": "first_stage"}
+    """What stored recipes without these fields mean."""
 
     standard: str
     robust: str
     mixing: Mixing = field(default_factory=GradientRatio)
     width: float = 1.0
+    maps: Literal["image_size", "first_stage"] = "image_size"
     trust: bool = False
 
     def __post_init__(self) -> None:
         named(standard=self.standard, robust=self.robust)
         check_width(self.width)
+        if self.maps not in MAPS:
+            raise ValueError(f"maps must be one of {', '.join(MAPS)}; got {self.maps}")
 
     @property
     def neighbours(self) -> Neighbours | None:
@@ -121,20 +146,28 @@ class AdaptiveCompositeOfRuns:
 
     def of(self, standard: nn.Module, robust: nn.Module, shape: tuple[int, int, int]) -> nn.Module:
         """The composite of these two with a fresh policy."""
-        channels = [_channels(standard, shape), _channels(robust, shape)]
+        maps = MAPS[self.maps]
+        channels = [_channels(maps, standard, shape), _channels(maps, robust, shape)]
         policy = Policy((channels[0], channels[1]), width=self.width)
-        return AdaptiveComposite(standard, robust, self.mixing, policy)
+        return AdaptiveComposite(standard, robust, self.mixing, policy, maps=maps)
 
 
 OfRuns = CompositeOfRuns | AdaptiveCompositeOfRuns
 """What recipes say of composites."""
 
-ARCHITECTURES: dict[str, Any] = {
-    **MODELS,
-    "composite": CompositeOfRuns,
-    "adaptive_composite": AdaptiveCompositeOfRuns,
-}
+OF_RUNS: dict[str, type[OfRuns]] = {"composite": CompositeOfRuns, "adaptive_composite": AdaptiveCompositeOfRuns}
+"""Composites by name."""
+
+ARCHITECTURES: dict[str, Any] = {**MODELS, **OF_RUNS}
 """Networks that a recipe may name."""
+
+
+def _require_transform(mixing: Mixing) -> None:
+    """Refuse to fit a mixing without a transformation."""
+    if not isinstance(mixing, Probability) or mixing.transform is None:
+        raise ValueError("fit: expected a mixing with a transformation to fit, {probability: {transform: {}}}")
+    if mixing.temperature != 1 or mixing.transform.correction != 1:
+        raise ValueError("fit: expected temperature 1 and correction 1; the scale does what a temperature would")
 
 
 def named(**paths: str | None) -> None:
@@ -144,8 +177,8 @@ def named(**paths: str | None) -> None:
             raise ValueError(f"{name}: expected the directory of a run or a weights file, got nothing")
 
 
-def _channels(model: nn.Module, shape: tuple[int, int, int]) -> int:
+def _channels(maps: Maps, model: nn.Module, shape: tuple[int, int, int]) -> int:
     """Of a network's first maps."""
     like = next((weight for weight in model.parameters() if weight.is_floating_point()), torch.empty(0))
     with torch.no_grad():
-        return as_maps(first_maps(model.eval(), like.new_zeros(1, *shape))).shape[1]
+        return as_maps(maps(model.eval(), like.new_zeros(1, *shape))).shape[1]

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from holdfast.attacks import PGD
-from holdfast.ensembles.composite import Pair, mixed
+from holdfast.ensembles.composite import Pair, climbed
 from holdfast.types import Attack, Classifier, Examples, Threat
 
 BLOCK = 64
@@ -32,9 +32,9 @@ def pgd(threat: Threat, steps: int, step_size: float | None) -> PGD:
 
 
 def at(composite: Pair, strength: float) -> Classifier:
-    """The composite at another strength, for images of any precision; gradients go through."""
+    """What an adversary climbs who expects this strength, for images of any precision."""
     kind = next(iter(composite.parameters()), torch.empty(0)).dtype
-    return lambda x: mixed(composite, x.to(kind), strength).to(x.dtype)
+    return lambda x: climbed(composite, x.to(kind), strength).to(x.dtype)
 
 
 def attacked(

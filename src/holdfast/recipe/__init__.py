@@ -2,8 +2,17 @@
 
 from holdfast.recipe.json_schema import file_schema
 from holdfast.recipe.load import load_recipes, parse_recipes
-from holdfast.recipe.plain import describe, plain, to_yaml
-from holdfast.recipe.schema import DataRecipe, EvaluateRecipe, FabricRecipe, Recipe, Seconds, Selection, TrainRecipe
+from holdfast.recipe.plain import as_yaml, describe, plain, to_yaml
+from holdfast.recipe.schema import (
+    DataRecipe,
+    EvaluateRecipe,
+    FabricRecipe,
+    Recipe,
+    Seconds,
+    Selection,
+    TrainRecipe,
+    fitting_attack,
+)
 from holdfast.recipe.stored import parse_stored
 from holdfast.recipe.strict import parse
 from holdfast.recipe.sweeps import read_checks
@@ -16,8 +25,10 @@ __all__ = [
     "Seconds",
     "Selection",
     "TrainRecipe",
+    "as_yaml",
     "describe",
     "file_schema",
+    "fitting_attack",
     "load_recipes",
     "parse",
     "parse_recipes",

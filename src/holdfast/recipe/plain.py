@@ -36,7 +36,12 @@ def plain(value: Any, kind: Any) -> Any:
 
 def to_yaml(value: Any, kind: Any) -> str:
     """The recipe as a file."""
-    return yaml.safe_dump(plain(value, kind), sort_keys=False, allow_unicode=True, width=120)
+    return as_yaml(plain(value, kind))
+
+
+def as_yaml(said: Any) -> str:
+    """Plain values as a file."""
+    return yaml.safe_dump(said, sort_keys=False, allow_unicode=True, width=120)
 
 
 def describe(check: Any, kind: Any) -> tuple[str, str, str]:

@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NewType
 
-from holdfast.attacks import ATTACKS
+from holdfast.attacks import ATTACKS, Transfer
 from holdfast.attacks.schedule import STEP_SCHEDULES, StepSchedule
 from holdfast.augment import AUGMENTATIONS, softens
 from holdfast.certify import CERTIFIERS
 from holdfast.certify.sampling import SAMPLINGS, Sampling
-from holdfast.checks import CHECKS, Check
+from holdfast.checks import CHECKS, Check, is_attack
 from holdfast.corruptions import CORRUPTIONS, Clean
 from holdfast.data import DATASETS, Source
-from holdfast.ensembles import ARCHITECTURES, MIXINGS, CompositeOfRuns, Mixing
+from holdfast.ensembles import ARCHITECTURES, MIXINGS, CompositeOfRuns, Mixing, TransformFit
 from holdfast.losses import LOSSES
 from holdfast.models import Architecture
 from holdfast.objectives import OBJECTIVES, Standard
@@ -242,6 +242,7 @@ class Recipe:
         _labels_fit(self.data.augment, self.train.objective)
         if isinstance(self.model, CompositeOfRuns):
             _nothing_to_train(self.train)
+            _check_fit(self.model.fit, self.data, self.checks)
 
 
 def _check_threat_warmup(share: float, objective: Objective) -> None:
@@ -273,6 +274,22 @@ def _nothing_to_train(train: TrainRecipe) -> None:
     for name, there in asked.items():
         if there:
             raise ValueError(f"train.{name}: a composite of fixed strength has nothing to train; leave it out")
+
+
+def _check_fit(fit: TransformFit | None, data: DataRecipe, checks: tuple[Check, ...]) -> None:
+    """Refuse a fit without images or without an adversary."""
+    if fit is None:
+        return
+    if not data.validation:
+        raise ValueError("model.fit needs data.validation > 0: it is made on validation images")
+    if fitting_attack(fit, checks) is None:
+        raise ValueError("model.fit: expected an attack in it or among the checks; got neither")
+
+
+def fitting_attack(fit: TransformFit, checks: tuple[Check, ...]) -> Attack | None:
+    """The adversary of a fit: its own, else the first attack among the checks."""
+    attacks: list[Any] = [check for check in checks if is_attack(check) and not isinstance(check, Transfer)]
+    return next(iter(attacks), None) if fit.attack is None else fit.attack
 
 
 def _name(value: Any, family: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """Recipes as runs keep them, with all fields of their time written out.
 
 A method that has got a field since then, whose default is not what it did before, says in a class attribute `former`
-what it did: a stored recipe without the field means that.
+what it did: a stored recipe without the field means that. Values of a group in it count where the group is stored.
 """
 
 from __future__ import annotations
@@ -32,6 +32,17 @@ def with_former_values(content: Any) -> Any:
         return content
     inner = {name: with_former_values(value) for name, value in content.items()}
     return {
-        name: {**FORMER[name], **value} if name in FORMER and isinstance(value, dict) else value
+        name: _completed(value, FORMER[name]) if name in FORMER and isinstance(value, dict) else value
         for name, value in inner.items()
     }
+
+
+def _completed(fields: dict[str, Any], former: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields with former values of those that are missing, and of those that are missing in groups."""
+    groups = {name: _completed(fields[name], old) for name, old in former.items() if _are_groups(fields.get(name), old)}
+    missing = {name: old for name, old in former.items() if not isinstance(old, Mapping)}
+    return {**missing, **fields, **groups}
+
+
+def _are_groups(*values: Any) -> bool:
+    return all(isinstance(value, Mapping) for value in values)

@@ -116,6 +116,15 @@ def _base(said: Mapping[str, Any]) -> str:
     return f"{said['neighbours']} training images" if "neighbours" in said else _other_run(said)
 
 
+def _fitted(run: RunData) -> str:
+    """Numbers of a composite's transformation that were fitted."""
+    said = run.section("fitted")
+    numbers = [f"{name} {short(said[name])}" for name in ("scale", "power", "shift", "strength") if name in said]
+    shares = {"kept": "right under attack and kept", "overruling": "wrong on clean images and kept"}
+    achieved = [f"{words}: {short(said[name])}" for name, words in shares.items() if name in said]
+    return "\n".join(filter(None, [", ".join(numbers), *achieved, str(said.get("attack", ""))]))
+
+
 def _other_run(said: Mapping[str, Any]) -> str:
     return f"{said.get('name')}, {_one(str(said.get('weights')), dict(said))}"
 
@@ -134,6 +143,7 @@ FACTS: dict[str, Callable[[RunData], str]] = {
     "Parameters": _parameters,
     "Started from": _started_from,
     "Made of": _made_of,
+    "Fitted": _fitted,
     "Weights (sha256)": _all_weights,
     "Weights in the ledger": _hashes,
     "Training took": _seconds("train"),
@@ -141,5 +151,5 @@ FACTS: dict[str, Callable[[RunData], str]] = {
     "Versions": _versions,
 }
 
-OF_SOME = frozenset({"Made of"})
+OF_SOME = frozenset({"Made of", "Fitted"})
 """Facts that most networks do not have, which are not missing there."""

@@ -13,10 +13,10 @@ import torch
 import yaml
 from torch import Tensor
 
-from holdfast.ensembles import OfRuns
+from holdfast.ensembles import OF_RUNS
 from holdfast.errors import CheckpointError
 from holdfast.models import Architecture, read_metadata
-from holdfast.recipe import Recipe, parse_stored, to_yaml
+from holdfast.recipe import Recipe, as_yaml, parse_stored, plain, to_yaml
 from holdfast.runs.directory import Run, version
 from holdfast.runs.splits import Splits
 
@@ -41,7 +41,7 @@ def weights_metadata(
         "classes": json.dumps(splits.classes),
         "data": splits.fingerprint,
         "epoch": str(epoch),
-        "hash": network_hash(recipe, state),
+        "hash": network_hash(plain(recipe.model, Architecture), state),
         **said,
     }
 
@@ -58,6 +58,7 @@ class Card:
         hash: of the weights' content; see `network_hash`.
         epoch: after which they were saved.
         bases: of a composite, what it says of the networks inside; empty for others.
+        model: the network as it is recorded, perhaps by an earlier version with fewer fields.
     """
 
     file: Path
@@ -67,6 +68,7 @@ class Card:
     hash: str
     epoch: int
     bases: Mapping[str, Any] = field(default_factory=dict)
+    model: Any = None
 
     def check(self, state: Mapping[str, Tensor]) -> None:
         """Refuse weights that are not those that the file speaks of.
@@ -74,7 +76,7 @@ class Card:
         Raises:
             CheckpointError: if they were changed.
         """
-        if network_hash(self.recipe, state) != self.hash:
+        if network_hash(self.model, state) != self.hash:
             raise CheckpointError(f"{self.file}: expected content with hash {self.hash[:12]}; the file was changed")
 
     def facts(self, path: Path) -> dict[str, Any]:
@@ -108,22 +110,27 @@ def read_card(path: Path | str) -> Card:
             "for other networks use --model and --weights"
         )
     try:
-        recipe = parse_stored(yaml.safe_load(said["recipe"]), where=lambda at: f"{file}: {'.'.join(at)}")
+        recorded = yaml.safe_load(said["recipe"])
+        recipe = parse_stored(recorded, where=lambda at: f"{file}: {'.'.join(at)}")
         classes, shape = tuple(json.loads(said["classes"])), tuple(json.loads(said["shape"]))
         bases = {role: dict(known) for role, known in dict(json.loads(said.get("bases", "{}"))).items()}
-        return Card(file, recipe, shape, classes, said["hash"], int(said.get("epoch", 0)), bases)
+        return Card(file, recipe, shape, classes, said["hash"], int(said.get("epoch", 0)), bases, recorded["model"])
     except (ValueError, TypeError, yaml.YAMLError) as error:
         raise CheckpointError(f"{file}: expected metadata written by holdfast; {line_of(error)}") from None
 
 
-def network_hash(recipe: Recipe, state: Mapping[str, Tensor]) -> str:
+def network_hash(model: Any, state: Mapping[str, Tensor]) -> str:
     """What tells a network from others: the hash of its weights; of a composite, also how it mixes them.
 
     Composites of other strengths have the same weights, and what was measured for one must not count for another.
+
+    Args:
+        model: the network as a recipe has it, in plain values; for a file, as it is recorded there.
+        state: its weights.
     """
-    digest, model = content_hash(state), to_yaml(recipe.model, Architecture)
-    composite = isinstance(recipe.model, OfRuns)
-    return hashlib.sha256(f"{digest}\n{model}".encode()).hexdigest() if composite else digest
+    digest = content_hash(state)
+    composite = isinstance(model, Mapping) and not OF_RUNS.keys().isdisjoint(model)
+    return hashlib.sha256(f"{digest}\n{as_yaml(model)}".encode()).hexdigest() if composite else digest
 
 
 def content_hash(state: Mapping[str, Tensor]) -> str:

@@ -27,6 +27,7 @@ from holdfast.runs import Run, Splits, find_bases, new_model, start_from
 from holdfast.training.batches import Batches
 from holdfast.training.checkpoint import load_state, save_state, save_weights
 from holdfast.training.collapse import CollapseWatch, remedy
+from holdfast.training.composites import fit_composite
 from holdfast.training.cost import Cost, now, standard_step
 from holdfast.training.records import Epoch, Preparation, Step, append, cut
 from holdfast.training.running_mean import RunningMean
@@ -43,7 +44,8 @@ def fit(
     """Train, or go on training, in a run's directory.
 
     Closing the generator between two records saves the state there; a kill goes back to the state saved last. Either
-    way the weights end up the same to the bit. A network with nothing to train is saved as it is, without a record.
+    way the weights end up the same to the bit. A network with nothing to train is saved as it is, without a record; the
+    transformation of a composite is fitted first where the recipe asks for it.
 
     Args:
         recipe: what to do.
@@ -53,14 +55,14 @@ def fit(
 
     Yields:
         A `Step` after every step and an `Epoch` after every epoch; of objectives that make something before an epoch,
-        a `Preparation` after every piece.
+        and of a composite whose transformation is fitted, a `Preparation` after every piece.
 
     Raises:
         TrainingError: when the loss is not finite, with step and batch; the last good state is kept.
     """
     loop = _Loop(recipe, splits, run, device)
     if not any(weight.requires_grad for weight in loop.raw.parameters()):
-        loop.keep()
+        yield from loop.keep()
         return
     saved = time.monotonic()
     try:
@@ -257,10 +259,14 @@ class _Loop:
         self.save()
         return epoch
 
-    def keep(self) -> None:
-        """Save the weights that there are, once."""
-        if self.fabric.is_global_zero and not self.run.weights("last").exists():
-            self._save_weights("last", self._weights(), 0)
+    def keep(self) -> Iterator[Preparation]:
+        """Save the weights that there are, once, after the fit that a composite may ask for."""
+        if self.run.weights("last").exists():
+            return
+        recipe, facts = yield from fit_composite(self.recipe, self.splits, self.raw, self.fabric.device)
+        if self.fabric.is_global_zero:
+            self.run.tell(**facts)
+            save_weights(self.run, "last", recipe, self.splits, self._weights(), 0, self.bases)
 
     def _save_weights(self, label: str, weights: dict[str, Tensor], epoch: int) -> None:
         save_weights(self.run, label, self.recipe, self.splits, weights, epoch, self.bases)

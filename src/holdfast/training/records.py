@@ -23,7 +23,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Preparation:
-    """Something made that an epoch needs before its next step: for progress."""
+    """Something made that an epoch needs before its next step, or a fit instead of epochs (0): for progress."""
 
     done: int
     total: int

@@ -1,0 +1,56 @@
+"""What a composite of fixed strength has instead of training: the fit of its transformation to the robust network."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from holdfast.checks import Check
+from holdfast.ensembles import Composite, CompositeOfRuns, fit_margins
+from holdfast.ensembles.transform_fit import fitting_logits
+from holdfast.errors import ModelError, RecipeError
+from holdfast.recipe import Recipe, describe, fitting_attack
+from holdfast.rng import Streams
+from holdfast.runs import Splits
+from holdfast.training.records import Preparation
+
+BATCH = 128
+"""Validation images that are attacked together."""
+
+
+def fit_composite(
+    recipe: Recipe, splits: Splits, model: nn.Module, device: torch.device
+) -> Generator[Preparation, None, tuple[Recipe, dict[str, Any]]]:
+    """Fit the transformation of a composite on validation images; does nothing where the recipe asks for no fit.
+
+    Returns:
+        The recipe with the fitted numbers, for the weights file, and facts for `run.json`.
+
+    Raises:
+        RecipeError: if the images leave nothing to fit to.
+    """
+    composite: object = recipe.model
+    if not isinstance(composite, CompositeOfRuns) or composite.fit is None:
+        return recipe, {}
+    attack, validation = fitting_attack(composite.fit, recipe.checks), splits.validation
+    assert isinstance(model, Composite)
+    assert attack is not None, "recipes without one are refused"
+    assert validation is not None, "recipes without validation images are refused"
+    kind = next(iter(model.parameters()), torch.empty(0)).dtype
+    batches, pieces = torch.split(torch.arange(len(validation)), BATCH), []
+    for number, rows in enumerate(batches, 1):
+        x, y = validation.batch(rows)
+        rng = Streams(recipe.seed, "fit of the transformation", validation.index[rows])
+        pieces.append(fitting_logits(model.robust, x.to(device, kind), y.to(device), attack, rng=rng))
+        yield Preparation(number, len(batches), 0)
+    try:
+        numbers = fit_margins(*map(torch.cat, zip(*pieces, strict=True)), keep=composite.fit.keep)
+    except ModelError as error:
+        raise RecipeError(f"{recipe.name}: model.{error}") from error
+    facts = {**numbers.facts(), "keep": composite.fit.keep, "attack": describe(attack, Check)[1]}
+    fitted: Any = composite.fitted(numbers)
+    return replace(recipe, model=fitted), {"fitted": facts}
