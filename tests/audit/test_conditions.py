@@ -6,9 +6,10 @@ import torch.nn.functional as F
 from torch import nn
 
 from holdfast.audit.inputs import input_range
-from holdfast.audit.outputs import batch_dependence, probabilities, randomness
+from holdfast.audit.outputs import batch_dependence, randomness
 from holdfast.audit.passes import train_mode
 from holdfast.audit.slopes import Slope, gradients
+from holdfast.evaluation.probabilities import probabilities
 from holdfast.losses import cross_entropy, margin
 from holdfast.modes import evaluating
 from tests import zoo

@@ -10,9 +10,11 @@ import holdfast
 from holdfast.attacks import PGD
 from holdfast.corruptions import Clean, GaussianNoise
 from holdfast.errors import DataError, ModelError, RecipeError
+from holdfast.report import write_report
 from holdfast.results import Ledger
 from holdfast.runs import Run
 from holdfast.threat import Linf
+from holdfast.verdicts import read_verdicts
 from holdfast.wrappers import BPDA
 from tests import zoo
 
@@ -203,3 +205,43 @@ def test_a_trained_run_is_not_written_to(tmp_path):
 def test_numpy_integers_are_labels_of_a_data_set():
     pairs = [(x, np.int64(y)) for x, y in zip(X, Y.tolist(), strict=True)]
     assert correct(zoo.linear(5), pairs, checks="clean") == correct(zoo.linear(5), X, Y, "clean")
+
+
+def test_clean_accuracy_is_measured_and_printed_first_whatever_the_checks():
+    attack = PGD(threat=Linf(0.1), steps=2)
+    alone, both = (holdfast.evaluate(zoo.linear(5), X, Y, checks) for checks in (attack, [attack, Clean()]))
+    assert timeless(alone).equals(timeless(both).filter(both.rows["check"] != "clean"))
+    assert alone.clean.drop("seconds", "steps").equals(both.clean.drop("seconds", "steps"))
+    assert alone.clean["correct"].to_list() == (zoo.linear(5)(X.double()).argmax(1) == Y).tolist()
+    for results in (alone, both):
+        assert str(results).splitlines()[2].startswith("clean ")
+        assert str(results).count("clean") == 1
+
+
+def test_every_row_is_printed_with_its_whole_name_and_its_numbers():
+    eps = [round(0.001 * k, 3) for k in range(1, 31)]
+    checks = [PGD(threat=Linf(size), steps=1, step_size=0.0123456789, random_start=False) for size in eps]
+    results = holdfast.evaluate(zoo.linear(5), X, Y, checks)
+    head, _, first, *lines = str(results).splitlines()
+    assert head.split() == ["check", "accuracy", "95", "%", "interval", "images"]
+    assert first.startswith("clean ")
+    rows = [*results.table.to_dicts(), *results.worst_case.to_dicts()]
+    for row, line in zip(rows, lines, strict=True):
+        assert line.startswith(f"{row['check']} ")
+        assert f"{100 * row['accuracy']:.1f} %" in line
+        assert f"[{100 * row['low']:.1f}, {100 * row['high']:.1f}]" in line
+    assert len(lines) == 2 * len(checks)
+
+
+def test_probabilities_are_told_apart_from_logits_and_named_with_a_remedy(tmp_path):
+    soft = nn.Sequential(zoo.linear(5).float(), nn.Softmax(1))
+    with pytest.warns(UserWarning, match="40 of 40 rows of the output .* sum to 1; return logits.* remove the softmax"):
+        results = holdfast.evaluate(soft, X, Y, "clean", out=tmp_path)
+    assert len(results.warnings) == 1
+    assert f"warning: {results.warnings[0]}" in str(results)
+    (verdict,) = read_verdicts(tmp_path)
+    assert (verdict.verdict.flag, verdict.verdict.level) == ("probabilities", "fail")
+    assert "sum to 1" in write_report([tmp_path], tmp_path / "page.html").read_text()
+    assert holdfast.evaluate(zoo.linear(5), X, Y, "clean").warnings == ()
+    logarithms = nn.Sequential(zoo.linear(5).float(), nn.LogSoftmax(1))
+    assert holdfast.evaluate(logarithms, X, Y, "clean").warnings == ()

@@ -1,3 +1,4 @@
+import pytest
 import torch
 
 from holdfast.threat import Linf
@@ -32,3 +33,10 @@ def test_project_is_the_exact_projection():
 def test_a_point_outside_the_box_within_eps_only_goes_to_the_box():
     z = torch.tensor([[-0.05, 0.0, 0.5, 1.0, 1.05]], dtype=torch.float64)
     assert Linf(0.1).project(z, X).tolist() == [[0.0, 0.0, 0.5, 1.0, 1.0]]
+
+
+@pytest.mark.parametrize("eps", [8, 1.5, 255.0])
+def test_grey_levels_instead_of_shares_are_refused_with_what_to_write(eps):
+    with pytest.raises(ValueError, match=r"linf: eps must be at most 1, since images lie in \[0, 1\]; got .*8/255"):
+        Linf(eps)
+    assert Linf(1.0).eps == 1.0  # the whole box

@@ -13,11 +13,12 @@ from holdfast.attacks import APGD, PGD
 from holdfast.audit.attacks import Case, black_box, convergence, larger_eps, unbounded
 from holdfast.audit.confidence import confidence
 from holdfast.audit.inputs import input_range
-from holdfast.audit.outputs import batch_dependence, probabilities, randomness
+from holdfast.audit.outputs import batch_dependence, randomness
 from holdfast.audit.passes import train_mode
 from holdfast.audit.slopes import gradients
 from holdfast.audit.transfer import Sources, transfer
 from holdfast.errors import DataError, HoldfastError, ModelError
+from holdfast.evaluation.probabilities import probabilities
 from holdfast.losses import cross_entropy
 from holdfast.modes import evaluating
 from holdfast.rng import derive

@@ -1,4 +1,4 @@
-r"""Conditions of the answers: they are logits, the same twice, and each depends on its own image alone.
+r"""Conditions of the answers: they are the same twice, and each depends on its own image alone.
 
 Two answers count as equal when their difference is below :math:`\sqrt{u}` of the largest logit, :math:`u` the rounding
 unit of the number type: half of its digits, far above what another order of summation changes and far below what
@@ -20,9 +20,6 @@ PASSES = 4
 
 ALONE = 32
 """How many examples are asked alone."""
-
-SUM = 1e-3
-"""How far the sum of a row of probabilities may be from 1, in single precision."""
 
 
 def rounding(logits: Tensor) -> float:
@@ -75,25 +72,4 @@ def batch_dependence(model: Classifier, x: Tensor) -> Verdict:
         evidence="model",
         value=value,
         limit=limit,
-    )
-
-
-@torch.no_grad()
-def probabilities(model: Classifier, x: Tensor) -> Verdict:
-    """Do rows of the output have no negative value and sum to 1?"""
-    outputs = model(x)
-    near = max(SUM, rounding(outputs))
-    looks = (outputs >= 0).all(1) & ((outputs.double().sum(1) - 1).abs() <= near)
-    share = float(looks.double().mean())
-    return Verdict(
-        flag="probabilities",
-        level="fail" if share > 0.5 else "pass",
-        finding=f"{int(looks.sum())} of {len(looks)} rows of the output have no negative value and sum to 1",
-        remedy="return logits: the cross entropy of probabilities has hardly a gradient; remove the softmax, or return "
-        "the logarithm"
-        if share > 0.5
-        else "",
-        evidence="model",
-        value=share,
-        limit=0.5,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,23 +17,29 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.checks import Check
+from holdfast.corruptions import Clean
 from holdfast.data import Memory, Split
 from holdfast.errors import DataError, ModelError, RecipeError
 from holdfast.evaluation.blocks import evaluations
+from holdfast.evaluation.probabilities import probabilities
 from holdfast.evaluation.subject import Subject, place
-from holdfast.evaluation.summary import Results
+from holdfast.evaluation.summary import CLEAN, Results
 from holdfast.models import normalised
 from holdfast.recipe import EvaluateRecipe, Seconds, describe, read_checks
 from holdfast.recipe.sweeps import parse_checks
 from holdfast.results import SCHEMA
 from holdfast.runs import Run, Splits, content_hash, refuse_others, same_outputs, versions
 from holdfast.types import Classifier
+from holdfast.verdicts import stored, write_verdicts
 
 Images = Tensor | np.ndarray[Any, Any] | Iterable[Any]
 """Images as tensors, or images with labels: a data set, or a loader of batches."""
 
 Checks = str | Mapping[str, Any] | Check | Sequence[str | Mapping[str, Any] | Check]
 """Methods, names of checks or presets, or what a recipe says of checks."""
+
+PROBE = 64
+"""Images on which conditions of the model are tested."""
 
 REMEDY = "choose another directory, or delete its results with fresh=True"
 
@@ -61,7 +68,8 @@ def evaluate(
         x: images in [0, 1], (N, C, H, W), float or uint8, held in float32; or, without `y`, a data set or a
             `DataLoader` of images and labels, which must not normalise the images: give `mean` and `std` instead.
         y: labels, (N,).
-        checks: a method or several, a name of a preset or of a check, or what a recipe says of checks.
+        checks: a method or several, a name of a preset or of a check, or what a recipe says of checks. Clean
+            images are asked about in any case, see `Results.clean`.
         seed: random seed.
         batch_size: images per forward pass.
         order: of the components of composed attacks, see `EvaluateRecipe`.
@@ -103,16 +111,31 @@ class _Kept:
 def _run(
     subject: Subject, split: Split, checks: Sequence[Check], how: EvaluateRecipe, seed: int, kept: _Kept | None
 ) -> Results:
-    rows: list[pl.DataFrame] = [pl.DataFrame(schema=SCHEMA)]
+    blocks: list[pl.DataFrame] = [pl.DataFrame(schema=SCHEMA)]
     not_run: Counter[str] = Counter()
     ledger, gallery = (None, None) if kept is None else (kept.run.ledger, kept.run.gallery)
-    for block in evaluations(subject, split, checks, how=how, seed=seed, ledger=ledger, gallery=gallery):
-        rows += [] if block.rows is None else [block.rows]
+    all_checks = checks if not checks or Clean() in checks else [Clean(), *checks]
+    for block in evaluations(subject, split, all_checks, how=how, seed=seed, ledger=ledger, gallery=gallery):
+        blocks += [] if block.rows is None else [block.rows]
         not_run.update(block.not_run)
-    if ledger is not None and ledger.parts():  # with what was there before
-        labels = [describe(check, Check)[1] for check in checks]
-        rows = [ledger.read().filter(pl.col("check").is_in(labels))]
-    return Results(pl.concat(rows), dict(not_run))
+    rows = ledger.read() if ledger is not None and ledger.parts() else pl.concat(blocks)
+    requested = rows.filter(pl.col("check").is_in([describe(check, Check)[1] for check in checks]))
+    if all_checks is not checks:
+        not_run.pop(CLEAN, None)
+    clean = rows.filter(pl.col("check") == CLEAN)
+    return Results(requested, dict(not_run), clean, _doubts(subject, split, how, seed, kept))
+
+
+def _doubts(subject: Subject, split: Split, how: EvaluateRecipe, seed: int, kept: _Kept | None) -> tuple[str, ...]:
+    """Conditions of the model alone that make its numbers meaningless, a line each; they also go to the run."""
+    x = split.batch(slice(0, min(PROBE, how.batch_size)))[0].to(place(subject.model))
+    failed = [verdict for verdict in (probabilities(subject.model, x),) if verdict.level == "fail"]
+    if kept is not None:
+        write_verdicts(kept.run.path, stored(subject.run, subject.weights, subject.hash, seed, failed))
+    lines = tuple(f"{verdict.finding}; {verdict.remedy}" for verdict in failed)
+    for line in lines:
+        warnings.warn(line, UserWarning, stacklevel=4)
+    return lines
 
 
 def _splits(x: Images, y: Tensor | np.ndarray[Any, Any] | None) -> Splits:

@@ -17,13 +17,17 @@ class Linf:
     r""":math:`\max_i |z_i - x_i| \le \epsilon` and :math:`0 \le z_i \le 1`.
 
     Args:
-        eps: radius in [0, 1] pixel units.
+        eps: radius in [0, 1] pixel units, at most 1, where the ball holds every image.
     """
 
     eps: float
 
     def __post_init__(self) -> None:
         checked_eps("linf", self.eps)
+        if self.eps > 1:
+            raise ValueError(
+                f"linf: eps must be at most 1, since images lie in [0, 1]; got {self.eps:g}; 8 grey levels are 8/255"
+            )
 
     def project(self, z: Tensor, x: Tensor) -> Tensor:
         """Clip to the ball and the box; this is the nearest point of their intersection."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from holdfast.analysis.measuring import Measure
     from holdfast.analysis.mixing_plan import Plan
     from holdfast.analysis.store import Answer
-    from holdfast.types import Attack, Classifier
+    from holdfast.types import Attack, Classifier, Threat
 
 RADII = (0.5, 1.5, 2.0)
 """Other radii, in units of eps, where none are asked for."""
@@ -66,7 +66,7 @@ def ask(
     ready, drawn = fewer(ready, examples)
     attack = chosen_attack("analyse mixing", ready, norm, eps)
     pair = pair_of(ready, robust, mixing, attack)
-    plan = plan_of(pair, attack.threat.eps, strengths, at, radii)
+    plan = plan_of(pair, attack.threat, strengths, at, radii)
     settings = {
         **plan.settings(), **pair.facts, "norm": norm_of(attack), "params": describe(attack, Check)[2],
         "attack": describe(replace(attack, until_lost=True), Check)[1], "block": min(block(ready), BLOCK), **drawn,
@@ -80,7 +80,9 @@ def ask(
     return answer
 
 
-def plan_of(pair: PairOfNetworks, eps: float, strengths: str | None, at: float | None, radii: str | None) -> "Plan":
+def plan_of(
+    pair: PairOfNetworks, threat: "Threat", strengths: str | None, at: float | None, radii: str | None
+) -> "Plan":
     """What is tried: the composite's own strength is among the strengths, and its policy too."""
     from holdfast.analysis.mixing_plan import Plan, grid_with
     from holdfast.objectives.policy import STRENGTHS
@@ -90,13 +92,16 @@ def plan_of(pair: PairOfNetworks, eps: float, strengths: str | None, at: float |
     at = next((one for one in (at, own) if one is not None), grid_with(grid)[len(grid_with(grid)) // 2])
     if not at >= 0:
         raise RecipeError(f"--at: expected a strength from 0 to inf, got {at:g}")
-    others, adaptive = _radii(radii, eps), hasattr(pair.whole, "policy")
-    return Plan(strengths=grid_with(grid, at), eps=eps, radii=others, at=at, adaptive=adaptive)
+    others, adaptive = _radii(radii, threat), hasattr(pair.whole, "policy")
+    return Plan(strengths=grid_with(grid, at), eps=threat.eps, radii=others, at=at, adaptive=adaptive)
 
 
-def _radii(text: str | None, eps: float) -> tuple[float, ...]:
+def _radii(text: str | None, threat: "Threat") -> tuple[float, ...]:
+    from holdfast.threat import Linf
+
     if text is None:
-        return tuple(share * eps for share in RADII)
+        radii = [share * threat.eps for share in RADII]
+        return tuple(radius for radius in radii if radius <= 1 or not isinstance(threat, Linf))
     found = () if text == "none" else numbers("--radii", text)
     if 0 in found:
         raise RecipeError(f"--radii: expected positive numbers, such as 0.02,0.05, or none; got {text!r}")
