@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from holdfast.report import numbers
+from holdfast.cli import screen, search
+from holdfast.report import class_geometry, features, numbers, robustbench, tables
+from holdfast.report.mixing_tables import correlation_text
+from holdfast.report.shares import Share
 
 
 @pytest.mark.parametrize(
@@ -24,3 +29,34 @@ from holdfast.report import numbers
 )
 def test_numbers_are_written_one_way(written: str, expected: str) -> None:
     assert written.replace("\u00a0", " ") == expected
+
+
+@pytest.mark.parametrize("value", [-0.0, -1e-9])
+@pytest.mark.parametrize(
+    "write",
+    [
+        numbers.percent,
+        lambda value: numbers.interval(value, value),
+        numbers.points,
+        numbers.count,
+        numbers.decimal,
+        correlation_text,
+        lambda value: class_geometry._fixed(value, 1.0),
+        lambda value: screen.percent(value),
+        lambda value: screen.interval(value, value),
+        lambda value: robustbench._percent(Share(value, 0.0, 1.0)),
+        lambda value: (
+            features._cell({"clean": {"silhouette": {"value": value, "error": 0.0}}}, "clean", "silhouette").note
+        ),
+    ],
+)
+def test_zero_has_no_sign(write: Callable[[float], str], value: float) -> None:
+    assert "-" not in write(value)
+    assert "−" not in write(value)
+
+
+@pytest.mark.parametrize(
+    "write", [numbers.short, tables._measured, class_geometry._number, lambda v: search._value(v, False)]
+)
+def test_a_rounded_zero_has_no_sign(write: Callable[[float], str]) -> None:
+    assert write(-0.0) == "0"

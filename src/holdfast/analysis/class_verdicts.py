@@ -48,13 +48,13 @@ def _mapping(settings: Mapping[str, Any], result: Mapping[str, Any]) -> str:
     value, least = min(result["mapping"]), result["mapping_least"]
     ball = f"2 delta_v = {2 * settings['delta_v']:.4g}"
     if value < 1:
-        return f"Theorem 6.2 bounds the share outside a ball of radius {ball} by {value:.4g} in the best class."
+        return f"Theorem 6.2 bounds the share outside a ball of radius {ball} by {value:z.4g} in the best class."
     never = (
         f" For lengths as these it is above {least:.4g} for any radius and any number of images."
         if least >= 1
         else " More images, or larger balls, could change that."
     )
-    return f"Theorem 6.2 says nothing: its bound for a ball of radius {ball} is {value:.4g} in the best class.{never}"
+    return f"Theorem 6.2 says nothing: its bound for a ball of radius {ball} is {value:z.4g} in the best class.{never}"
 
 
 def _divergence(settings: Mapping[str, Any], result: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ def input_range(x: Tensor) -> Verdict:
     """Do the images lie in [0, 1], and do they use it?"""
     low, high = float(x.min()), float(x.max())
     outside = float(((x < 0) | (x > 1) | x.isnan()).double().mean())
-    finding = f"values from {low:g} to {high:g}, {100 * outside:.1f} % of them outside of [0, 1]"
+    finding = f"values from {low:zg} to {high:zg}, {100 * outside:.1f} % of them outside of [0, 1]"
     remedy = ""
     if outside:
         remedy = "scale images to [0, 1] and let the network normalise them (--mean, --std): eps is in these units"

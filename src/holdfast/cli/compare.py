@@ -65,7 +65,7 @@ def _records(one: Comparison) -> list[dict[str, Any]]:
             "run": one.second,
             "against": one.first,
             "check": check,
-            "difference": -pair.difference,
+            "difference": 0.0 - pair.difference,  # of no difference 0, not -0
             "only_run": pair.only_second,
             "only_against": pair.only_first,
             "examples": pair.examples,
@@ -86,7 +86,7 @@ def _show(one: Comparison) -> None:
         [
             check,
             str(pair.examples),
-            *(f"{-100 * pair.difference:+.1f}", str(pair.only_second), str(pair.only_first), f"{adjusted:.2g}"),
+            *(f"{-100 * pair.difference:+z.1f}", str(pair.only_second), str(pair.only_first), f"{adjusted:.2g}"),
         ]
         for (check, pair), adjusted in zip(one.pairs, one.adjusted, strict=True)
     ]

@@ -152,7 +152,7 @@ def _line(key: str, value: Any) -> str:
         fewest, most = min(value), max(value)
         return str(most) if fewest == most else f"{fewest} to {most}"
     if isinstance(value, list | tuple):
-        return ", ".join(f"{item:.4f}" if isinstance(item, float) else str(item) for item in value)
+        return ", ".join(f"{item:z.4f}" if isinstance(item, float) else str(item) for item in value)
     return str(value)
 
 

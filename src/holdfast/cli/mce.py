@@ -61,7 +61,7 @@ def command(
     rows = []
     for record in records:
         mean = _mean(record["mce"], record["half"])
-        extra = ["unknown" if record["relative"] is None else f"{record['relative']:.4f}"] if reference else []
+        extra = ["unknown" if record["relative"] is None else f"{record['relative']:z.4f}"] if reference else []
         size = f"{record['kinds']} x {len(record['severities'])}"
         title = GRADED[record["family"]] + (f" ({record['source']})" if record["source"] else "")
         rows.append([f"{record['run']}, {title}", mean, *extra, size, str(record["images"])])

@@ -44,12 +44,12 @@ def table(
 
 def percent(share: float) -> str:
     """A share for people."""
-    return f"{100 * share:.1f} %"
+    return f"{100 * share:z.1f} %"
 
 
 def interval(low: float, high: float) -> str:
     """An interval of shares for people."""
-    return f"[{100 * low:.1f}, {100 * high:.1f}]"
+    return f"[{100 * low:z.1f}, {100 * high:z.1f}]"
 
 
 FIRST, EVERY = 10.0, 30.0

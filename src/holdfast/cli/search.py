@@ -285,10 +285,10 @@ def _ordered(trials: Sequence[TrialRecord], maximize: bool) -> list[TrialRecord]
 
 
 def _value(value: float, share: bool) -> str:
-    return percent(value) if share else f"{value:.4g}"
+    return percent(value) if share else f"{value:z.4g}"
 
 
 def _parameter(value: Any) -> str:
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return f"{value:z.4g}"
     return value if isinstance(value, str) else json.dumps(value, default=str)

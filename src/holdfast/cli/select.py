@@ -60,7 +60,7 @@ def command(
     for group, found in chosen.items():
         for place, one in enumerate(found):
             mark = "best" if place == 0 else ""
-            rows.append([group, one.run, mark, percent(one.values[CLEAN]), f"{one.values[name]:.4f}"])
+            rows.append([group, one.run, mark, percent(one.values[CLEAN]), f"{one.values[name]:z.4f}"])
         if not found:
             rows.append([group, "none in the band", "", "", ""])
     title = f"clean accuracy {percent(accuracy)} ± {100 * within:.1f} points, by {name}"

@@ -121,7 +121,7 @@ def show_summary(records: Sequence[dict[str, Any]]) -> None:
         ones = [[one for run in runs for one in errors.get(run, []) if one.title == title] for runs, _ in columns]
         rows.append([f"mean error, {title}", *[_means(o, seeds) for o, (_, seeds) in zip(ones, columns, strict=True)]])
     for check in dict.fromkeys(r["check"] for r in records if r["radius"] is not None):
-        radii = [seeds.mean([cell["radius"] for cell in of(runs, check)], "{:.4f}".format) for runs, seeds in columns]
+        radii = [seeds.mean([cell["radius"] for cell in of(runs, check)], "{:z.4f}".format) for runs, seeds in columns]
         rows.append([f"average radius, {check}", *radii])
     seeds = max(map(len, groups.values()))
     spread = "95 % interval" if seeds == 1 else f"± standard deviation over {seeds} seeds"
@@ -193,7 +193,7 @@ def _means(found: Sequence[Corrupted], seeds: Seeds) -> str:
     if any(one.mean() is None for one in found):
         return "not complete"
     shares = [100 * value for value in (one.mean() for one in found) if value is not None]
-    return seeds.mean(shares, "{:.1f}".format, " %")
+    return seeds.mean(shares, "{:z.1f}".format, " %")
 
 
 def short_names(names: Sequence[str]) -> list[str]:

@@ -141,13 +141,13 @@ def _least(values: Sequence[float | None]) -> float | None:
 
 
 def _number(value: float | None) -> str:
-    return NONE if value is None else f"{value:.3g}".replace("-", "−")
+    return NONE if value is None else f"{value:z.3g}".replace("-", "−")
 
 
 def _fixed(value: float, largest: float) -> str:
     """With as many digits after the point as three digits of the largest number leave."""
     digits = 2 if largest < 10 else 1 if largest < 100 else 0
-    return f"{value:.{digits}f}".replace("-", "−")
+    return f"{value:z.{digits}f}".replace("-", "−")
 
 
 def _who(run: RunData, answer: Answer) -> str:

@@ -47,7 +47,7 @@ class Curve:
         """The intervals in words, for the labels that appear under the pointer."""
         ends = zip(self.low, self.high, self.bounds or (False,) * len(self.low), strict=True)
         if not share:
-            return tuple(f"[{low:.4g}, {high:.4g}]" for low, high, _ in ends)
+            return tuple(f"[{low:z.4g}, {high:z.4g}]" for low, high, _ in ends)
         return tuple(interval(low, high) + (" at most, unfinished" if bound else "") for low, high, bound in ends)
 
 

@@ -172,8 +172,8 @@ def _cell(layer: Mapping[str, Any] | None, side: str, measure: str) -> Cell:
         return Cell("none")
     low, high = _interval(number, share=measure in SHARES)
     if measure in SHARES:
-        return Cell(percent(number["value"]), f"[{100 * low:.1f}, {100 * high:.1f}]")
-    return Cell(decimal(number["value"], 3), f"[{low:.3f}, {high:.3f}]")
+        return Cell(percent(number["value"]), f"[{100 * low:z.1f}, {100 * high:z.1f}]")
+    return Cell(decimal(number["value"], 3), f"[{low:z.3f}, {high:z.3f}]")
 
 
 def _interval(number: Mapping[str, float], *, share: bool) -> tuple[float, float]:

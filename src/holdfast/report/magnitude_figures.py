@@ -69,4 +69,4 @@ def correlation_chart(found: MagnitudeSummary, classes: Sequence[str], title: st
 
 
 def _round(value: float) -> float:
-    return float(f"{value:.4g}")
+    return float(f"{value:z.4g}")

@@ -97,4 +97,4 @@ def rate_cell(rate: Rate) -> Cell:
 
 def correlation_text(value: float | None) -> str:
     """A correlation with two digits."""
-    return "unknown" if value is None else f"{value:.2f}".replace("-", "−")
+    return "unknown" if value is None else f"{value:z.2f}".replace("-", "−")

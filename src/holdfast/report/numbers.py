@@ -11,12 +11,12 @@ MISSING = "not recorded"
 
 def percent(share: float) -> str:
     """A share with one digit after the point: 97.2 %."""
-    return f"{100 * share:.1f}{SPACE}%"
+    return f"{100 * share:z.1f}{SPACE}%"
 
 
 def interval(low: float, high: float) -> str:
     """A 95 % interval of a share, in percent: [96.0, 98.1]."""
-    return f"[{100 * low:.1f},{SPACE}{100 * high:.1f}]"
+    return f"[{100 * low:z.1f},{SPACE}{100 * high:z.1f}]"
 
 
 def points(difference: float) -> str:
@@ -34,7 +34,7 @@ def p_value(value: float) -> str:
 
 def count(value: float) -> str:
     """A whole number with its thousands apart."""
-    return f"{value:,.0f}".replace(",", "\u202f")
+    return f"{value:z,.0f}".replace(",", "\u202f")
 
 
 def counts(values: Sequence[int]) -> str:
@@ -50,14 +50,14 @@ def several(value: int, noun: str) -> str:
 
 def decimal(value: float | None, digits: int = 1) -> str:
     """A plain number with a fixed count of digits after the point."""
-    return MISSING if value is None or not math.isfinite(value) else f"{value:.{digits}f}"
+    return MISSING if value is None or not math.isfinite(value) else f"{value:z.{digits}f}"
 
 
 def short(value: object) -> str:
     """A number with four significant digits, anything else as it prints."""
     if isinstance(value, bool) or not isinstance(value, float):
         return str(value)
-    return f"{value:.4g}"
+    return f"{value:z.4g}"
 
 
 def listed(names: Sequence[str], limit: int = 4) -> str:

@@ -102,7 +102,7 @@ def _attack(check: Check, row: dict[str, Any], unfinished: bool) -> dict[str, An
         "method": check.method,
         "acc": None if unfinished else _percent(share),
         "at_most": _percent(share) if share.bound else None,
-        "interval": [f"{100 * share.low:.2f}", f"{100 * share.high:.2f}"],
+        "interval": [f"{100 * share.low:z.2f}", f"{100 * share.high:z.2f}"],
         "examples": row["examples"],
         "params": check.params,
     }
@@ -113,7 +113,7 @@ def _complete(found: dict[str, dict[str, Any]], check: str, unfinished: set[str]
 
 
 def _percent(share: Share) -> str:
-    return f"{100 * share.value:.2f}"
+    return f"{100 * share.value:z.2f}"
 
 
 def _is_published(check: Check) -> bool:

@@ -94,7 +94,7 @@ def borders(prediction: Sequence[Sequence[int]], positions: Sequence[float]) -> 
 
 def short_number(value: float | None) -> float | None:
     """Four digits: more cannot be seen."""
-    return None if value is None else float(f"{value:.4g}")
+    return None if value is None else float(f"{value:z.4g}")
 
 
 def heat_map(
@@ -139,7 +139,7 @@ def heat_map(
 def positions(settings: Mapping[str, Any]) -> list[float]:
     """Places of the grid along a direction."""
     steps = settings["steps"]
-    return [float(f"{settings['radius'] * (place - steps) / steps:.4g}") for place in range(2 * steps + 1)]
+    return [float(f"{settings['radius'] * (place - steps) / steps:z.4g}") for place in range(2 * steps + 1)]
 
 
 def directions(along: Sequence[str]) -> tuple[str, str]:

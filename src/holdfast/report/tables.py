@@ -196,7 +196,7 @@ def _keys(run: RunData, part: str) -> list[str]:
 
 
 def _measured(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, int | float) else "not measured"
+    return f"{value:z.4g}" if isinstance(value, int | float) else "not measured"
 
 
 def _places(runs: Sequence[RunData]) -> list[tuple[str, str]]:

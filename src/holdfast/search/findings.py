@@ -115,7 +115,7 @@ def read_findings(study: Study, plan: Plan, asked: int) -> Findings:
 def best_recipe(plan: Plan, trial: TrialRecord, name: str) -> str:
     """The recipe of a trial as a file that `holdfast run` accepts, with a word on where it comes from."""
     found = ", ".join(
-        f"{goal.label} {value:.6g}" for goal, value in zip(plan.settings.objective, trial.values, strict=True)
+        f"{goal.label} {value:z.6g}" for goal, value in zip(plan.settings.objective, trial.values, strict=True)
     )
     said = "".join(f"#   {path}: {plan.ranges[path].decode(value)}\n" for path, value in trial.drawn.items())
     head = f"# Trial {trial.number} of the search {plan.name}: {found}. Found by search:\n{said}"

@@ -137,7 +137,7 @@ def _plain(value: Any) -> Any:
 
 
 def _number(value: float | None) -> str:
-    return "none" if value is None else f"{value:.4g}"
+    return "none" if value is None else f"{value:z.4g}"
 
 
 command = asking(ask, show)

@@ -106,11 +106,11 @@ def show(answer: "Answer") -> None:
     unit = "normalised inputs" if settings["normalised"] else "pixels in [0, 1]"
     bend, largest = result["curvature"], result["eigenvalue"]
     rows = [
-        ["curvature, median", f"{result['median']:.4g}"],
-        ["curvature, mean", f"{bend['mean']:.4g} {give_or_take(bend['half'], '{:.2g}'.format)}"],
+        ["curvature, median", f"{result['median']:z.4g}"],
+        ["curvature, mean", f"{bend['mean']:z.4g} {give_or_take(bend['half'], '{:z.2g}'.format)}"],
         ["its error for one image", "" if result["relative_error"] is None else percent(result["relative_error"])],
         ["gradient norm, median", f"{result['gradient_norm']:.4g}"],
-        ["largest eigenvalue, median", "not asked" if largest is None else f"{largest:.4g}"],
+        ["largest eigenvalue, median", "not asked" if largest is None else f"{largest:z.4g}"],
         ["right under noise", percent(result["right_under_noise"])],
     ]
     title = f"curvature of the loss in {unit}, {settings['draws']} {how}, {result['examples']} images"
@@ -125,7 +125,7 @@ def show(answer: "Answer") -> None:
         [
             str(one["right"]),
             str(one["examples"]),
-            f"{one['curvature']['mean']:.4g}",
+            f"{one['curvature']['mean']:z.4g}",
             give_or_take(one["curvature"]["half"], "{:.2g}".format),
         ]
         for one in result["groups"]
@@ -140,8 +140,8 @@ def show(answer: "Answer") -> None:
 def _correlation(found: Any) -> str:
     if found["value"] is None:
         return f"unknown, one of the two does not vary over {found['points']}"
-    ends = "" if found["interval"] is None else f" {_interval(found['interval'], '{:.2f}'.format)}"
-    return f"{found['value']:.2f}{ends}, over {found['points']}"
+    ends = "" if found["interval"] is None else f" {_interval(found['interval'], '{:z.2f}'.format)}"
+    return f"{found['value']:z.2f}{ends}, over {found['points']}"
 
 
 def _interval(ends: Any, write: Any) -> str:

@@ -120,7 +120,7 @@ def _plain(found: "LayerMap") -> dict[str, Any]:
 
 def _rounded(places: "Tensor") -> list[list[float]]:
     """Coordinates with four digits: more cannot be seen."""
-    return [[float(f"{value:.4g}") for value in axis] for axis in places.T.tolist()]
+    return [[float(f"{value:z.4g}") for value in axis] for axis in places.T.tolist()]
 
 
 def show(answer: "Answer") -> None:
@@ -144,7 +144,7 @@ def _written(number: dict[str, float | None], *, share: bool) -> str:
         return "none"
     if share:
         return f"{percent(value)} ± {196 * (error or 0):.1f}"
-    return f"{value:.3f} ± {1.96 * (error or 0):.3f}"
+    return f"{value:z.3f} ± {1.96 * (error or 0):z.3f}"
 
 
 command = asking(ask, show)

@@ -52,7 +52,7 @@ def show(answer: "Answer") -> None:
         rows.append(
             [
                 f"{level['radius']:g}",
-                f"{losses.mean:.4f} {give_or_take(losses.half, '{:.4f}'.format)}",
+                f"{losses.mean:z.4f} {give_or_take(losses.half, '{:z.4f}'.format)}",
                 percent(1 - errors.mean),
             ]
         )

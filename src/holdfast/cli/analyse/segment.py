@@ -82,8 +82,8 @@ def show(answer: "Answer") -> None:
     rows = []
     for at in result["curve"]:
         cells = [_mean(at["loss"]), _mean(at["first"]), _mean(at["second"])]
-        cells += [f"{at['first_error']['mean']:.4g}", f"{at['second_error']['mean']:.4g}"]
-        rows.append([f"{at['place']:.3g}", *cells, percent(at["first_within"]), percent(at["second_within"])])
+        cells += [f"{at['first_error']['mean']:z.4g}", f"{at['second_error']['mean']:z.4g}"]
+        rows.append([f"{at['place']:z.3g}", *cells, percent(at["first_within"]), percent(at["second_within"])])
     near = f"within {settings['tolerance']:g}"
     columns = ["place", "loss, 95 %", "order 1", "order 2", "error of 1", "error of 2", f"1 {near}", f"2 {near}"]
     origin = "at the image" if settings["around"] == 0 else f"at {settings['around']:g}"
@@ -111,7 +111,7 @@ def _group(group: Any) -> list[str]:
 def _mean(found: Any) -> str:
     from holdfast.analysis.spread import give_or_take
 
-    return f"{found['mean']:.4g} {give_or_take(found['half'], '{:.2g}'.format)}"
+    return f"{found['mean']:z.4g} {give_or_take(found['half'], '{:z.2g}'.format)}"
 
 
 command = asking(ask, show)

@@ -87,7 +87,7 @@ def show(answer: "Answer") -> None:
         gap, loose = one["loss_gap"], one["looseness"]
         rows.append([
             f"{one['delta']:g}", _inside(**one["eta"]),
-            "" if gap is None else f"{gap['mean']:.4f} {give_or_take(gap['half'], '{:.4f}'.format)}",
+            "" if gap is None else f"{gap['mean']:z.4f} {give_or_take(gap['half'], '{:z.4f}'.format)}",
             str(one["outside"]),
             percent(one["below_upper"]), "" if loose is None else f"{loose:.2g}",
             percent(one["above_lower"]), percent(one["vacuous"]),

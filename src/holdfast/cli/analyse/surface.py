@@ -182,14 +182,14 @@ def _plain(found: "Surface", plane: "Plane", example: int, label: int) -> dict[s
 
 def _rounded(value: float) -> float | None:
     """Four digits, more cannot be seen; None for what is no number."""
-    return float(f"{value:.4g}") if math.isfinite(value) else None
+    return float(f"{value:z.4g}") if math.isfinite(value) else None
 
 
 def show(answer: "Answer") -> None:
     """What the grid says of each image."""
     rows = []
     for surface in answer.result["surfaces"]:
-        found = {name: "none" if value is None else f"{value:.4g}" for name, value in surface["numbers"].items()}
+        found = {name: "none" if value is None else f"{value:z.4g}" for name, value in surface["numbers"].items()}
         right = percent(surface["numbers"]["right"])
         rows.append([f"{surface['example']}", found["here"], found["highest"], right, found["nearest"]])
     title = f"{' and '.join(answer.settings['along'])}, within {answer.settings['radius']:g}"

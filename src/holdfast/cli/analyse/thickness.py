@@ -57,7 +57,7 @@ def show(answer: "Answer") -> None:
 
     result, settings = answer.result, answer.settings
     groups = {"all": result["value"], **{f"class {name}": values for name, values in by_class(result).items()}}
-    rows, four = [], "{:.4f}".format
+    rows, four = [], "{:z.4f}".format
     for name, values in groups.items():
         found = spread(values)
         deviation = "" if found.deviation is None else four(found.deviation)
