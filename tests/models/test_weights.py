@@ -157,6 +157,37 @@ def test_random_bytes_are_refused_in_one_line(tmp_path, suffix):
         fails(path, "expected")
 
 
+class Whole(nn.Linear):
+    """A class of a user."""
+
+
+@pytest.mark.parametrize(
+    ("save", "named"),
+    [
+        (lambda model, path: torch.save(model, path), r"objects \([\w.]+\.Whole\), as in a whole model"),
+        (
+            lambda model, path: torch.save(model, path, _use_new_zipfile_serialization=False),
+            r"objects \([\w.]+\.Whole\), as in a whole model",
+        ),
+        (lambda model, path: path.write_bytes(pickle.dumps(model)), "another format or objects, as in a whole model"),
+        (
+            lambda model, path: torch.save({"state_dict": model.state_dict(), "model": model}, path),
+            r"objects \([\w.]+\.Whole\)",
+        ),
+        (lambda model, path: torch.jit.trace(model, torch.zeros(1, 2)).save(path), "a TorchScript archive"),
+    ],
+    ids=["zip", "old", "pickle", "checkpoint", "script"],
+)
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
+def test_a_whole_model_is_refused_with_the_line_that_saves_its_weights(tmp_path, save, named):
+    path = tmp_path / "whole.pt"
+    save(Whole(2, 2), path)
+    with pytest.raises(CheckpointError, match=f"expected a state dict; got {named}") as caught:
+        read_state(path)
+    assert 'torch.save(model.state_dict(), "weights.pt")' in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
 def test_a_pickle_is_refused_and_not_executed(tmp_path):
     for suffix in (".pt", ".pth", ".ckpt", ".safetensors"):
         path = tmp_path / f"evil{suffix}"

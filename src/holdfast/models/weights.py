@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import re
+import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,8 @@ NESTED = ("state_dict", "model_state_dict", "model", "net")
 """Where training scripts put the weights inside a checkpoint."""
 OPTIONAL = "num_batches_tracked"
 """A counter of BatchNorm that older files lack and evaluation does not use."""
+STATE_DICT = 'save its weights alone, where its code is at hand: torch.save(model.state_dict(), "weights.pt")'
+"""The remedy for files that hold more than weights."""
 PREFIXES = ("module.", "_orig_mod.", "model.")
 """What wrappers (data parallel, compile, Lightning) put before every name."""
 
@@ -151,15 +155,24 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
 
 def _read_torch(path: Path) -> object:
     try:
-        with path.open("rb") as file:  # of a path, torch would look at the suffix
+        with path.open("rb") as file, warnings.catch_warnings():  # of a path, torch would look at the suffix
+            warnings.simplefilter("ignore")  # what it warns of ends in an error below
             return torch.load(file, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
-        raise CheckpointError(
-            f"{path}: expected a PyTorch file of tensors and plain values, got another format or objects that only "
-            "unsafe unpickling would load"
-        ) from error
+        raise CheckpointError(f"{path}: expected a state dict; got {_pickled(error)}; {STATE_DICT}") from error
+    except RuntimeError as error:
+        if "TorchScript" not in str(error):
+            raise _damaged(path, "a PyTorch weights file", error) from error
+        raise CheckpointError(f"{path}: expected a state dict; got a TorchScript archive; {STATE_DICT}") from error
     except Exception as error:  # a damaged file may raise anything on its way through the unpickler
         raise _damaged(path, "a PyTorch weights file", error) from error
+
+
+def _pickled(error: pickle.UnpicklingError) -> str:
+    """What a file holds that is neither a tensor nor a plain value."""
+    named = re.search(r"Unsupported (?:global: GLOBAL|class) ([\w.]+)", str(error))
+    objects = f"objects ({named[1]})" if named else "another format or objects"
+    return f"{objects}, as in a whole model that was pickled, that only unsafe unpickling would load"
 
 
 def _damaged(path: Path, expected: str, error: BaseException) -> CheckpointError:
