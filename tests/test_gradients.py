@@ -259,3 +259,20 @@ def test_an_expansion_has_loss_gradient_and_logits_and_leaves_everything_alone()
             torch.testing.assert_close(found, expected)
             assert not found.requires_grad
         assert not product.requires_grad
+
+
+def test_inference_mode_is_named_and_not_the_model():
+    model, x, y = linear(3), images(4), labels(4, 3)
+    differentiate = {
+        "gradient": lambda x, y: input_gradient(cross_entropy, model, x, y),
+        "jacobian": lambda x, y: input_jacobian(lambda logits: logits, model, x),
+        "expansion": lambda x, y: expansion(cross_entropy, model, x, y),
+    }
+    with torch.inference_mode():
+        born_inside = x.clone()
+        for call in differentiate.values():
+            with pytest.raises(ModelError, match=r"no gradient exists under torch.inference_mode; call this outside"):
+                call(x, y)
+    for call in differentiate.values():
+        with pytest.raises(ModelError, match=r"made under torch.inference_mode have no gradient; clone\(\) them"):
+            call(born_inside, y)

@@ -34,9 +34,10 @@ def input_gradient(loss: Loss, model: Classifier, z: Tensor, y: Tensor) -> tuple
     Raises:
         ModelError: where there is no gradient, or it is NaN. It is never replaced by zero.
     """
+    _outside_inference_mode(z, y)
     with torch.enable_grad():
         z = z.detach().requires_grad_()
-        logits = model(z)
+        logits = _tensor(model(z))
         values = loss(logits, y)
         _differentiable(values)
         (grad,) = torch.autograd.grad(values.sum(), z, allow_unused=True)
@@ -61,9 +62,10 @@ def input_jacobian(rows: Callable[[Tensor], Tensor], model: Classifier, z: Tenso
     Raises:
         ModelError: where there is no gradient, or it is NaN. It is never replaced by zero.
     """
+    _outside_inference_mode(z)
     with torch.enable_grad():
         z = z.detach().requires_grad_()
-        logits = model(z)
+        logits = _tensor(model(z))
         values = rows(logits)
         _differentiable(values)
         sums = values.sum(0).unbind()
@@ -112,6 +114,33 @@ class _InputOnly(torch.autograd.Function):
         (grad,) = torch.autograd.grad(ctx.logits, ctx.z, gradients[0], retain_graph=True)
         _without_nan(grad)
         return grad, None
+
+
+NO_GRADIENT_IN_INFERENCE_MODE = (
+    "no gradient exists under torch.inference_mode; call this outside of it (torch.no_grad around it does no harm)"
+)
+
+
+def _outside_inference_mode(*tensors: object) -> None:
+    """Refuse what torch cannot differentiate, before it looks like a fault of the model."""
+    require_gradients()
+    if any(isinstance(tensor, Tensor) and tensor.is_inference() for tensor in tensors):
+        raise ModelError(
+            "images or labels that were made under torch.inference_mode have no gradient; clone() them outside of it"
+        )
+
+
+def require_gradients() -> None:
+    """Refuse inference mode, in which torch records no gradient whatever is asked of it."""
+    if torch.is_inference_mode_enabled():
+        raise ModelError(NO_GRADIENT_IN_INFERENCE_MODE)
+
+
+def _tensor(logits: object) -> Tensor:
+    if not isinstance(logits, Tensor):
+        kind, hint = type(logits).__name__, "; wrap it in holdfast.models.LogitsOf" if hasattr(logits, "logits") else ""
+        raise ModelError(f"the model: expected logits as a tensor; got a {kind}{hint}")
+    return logits
 
 
 NO_GRADIENT = "the model's output has no gradient with respect to its input: no gradient attack can judge it"
@@ -177,9 +206,10 @@ def expansion(loss: Loss, model: Classifier, x: Tensor, y: Tensor, *, step: floa
 
 
 def _exact_expansion(loss: Loss, model: Classifier, x: Tensor, y: Tensor) -> Expansion:
+    _outside_inference_mode(x, y)
     with torch.enable_grad():
         x = x.detach().requires_grad_()
-        logits = model(x)
+        logits = _tensor(model(x))
         values = loss(logits, y)
         _differentiable(values)
         (found,) = torch.autograd.grad(values.sum(), x, create_graph=True, allow_unused=True)

@@ -2,6 +2,7 @@
 
 import torch
 
+from holdfast.errors import ModelError
 from holdfast.losses import cross_entropy
 from holdfast.rng import Streams
 from tests.contracts.untouched import same_module, same_random_states, same_tensors
@@ -78,6 +79,18 @@ def check_works_without_gradients_around(attack):
     assert torch.equal(quiet, attack(model, x, y))
 
 
+def check_works_in_inference_mode_or_names_it(attack):
+    """Without gradients the result is the same; who needs them says that inference mode has none."""
+    model, x, y = smooth(), images(6), labels(6, 5)
+    outside, message = attack(model, x, y), ""
+    with torch.inference_mode():
+        try:
+            inside = attack(model, x, y)
+        except ModelError as error:
+            message = str(error)
+    assert "torch.inference_mode" in message or torch.equal(inside, outside)
+
+
 def check_works_for_classes_and_dtypes(attack):
     """2, 3 and 100 classes, float32 and float64, targeted or not."""
     for classes in (2, 3, 100):
@@ -122,6 +135,7 @@ ALL = (
     check_same_outcome_for_any_batch_size,
     check_independent_of_order,
     check_works_without_gradients_around,
+    check_works_in_inference_mode_or_names_it,
     check_works_for_classes_and_dtypes,
     check_never_worse_than_the_start,
     check_goes_to_its_target,

@@ -87,6 +87,14 @@ def check_works_without_gradients_around(certifier):
     assert _same(quiet, certifier(model, x), 0)
 
 
+def check_works_in_inference_mode(certifier):
+    """No certificate needs a gradient of the caller's, so that inference mode changes nothing."""
+    model, x = smooth(), images(6)
+    with torch.inference_mode():
+        inside = certifier(model, x)
+    assert _same(inside, certifier(model, x), 0)
+
+
 def check_works_for_classes_and_dtypes(certifier):
     """2, 3 and 100 classes, float32 and float64."""
     for classes in (2, 3, 100):
@@ -158,6 +166,7 @@ ALL = (
     check_same_seed_same_certificate,
     check_same_certificate_for_any_batch_size_and_order,
     check_works_without_gradients_around,
+    check_works_in_inference_mode,
     check_works_for_classes_and_dtypes,
     check_samples_are_what_the_model_was_asked,
     check_never_claims_more_than_the_distance_to_a_half_space,

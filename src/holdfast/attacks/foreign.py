@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from holdfast.attacks.search import Aim, in_the_box
 from holdfast.errors import HoldfastError, ModelError, RecipeError, unknown
-from holdfast.gradients import without_weights
+from holdfast.gradients import require_gradients, without_weights
 from holdfast.losses import cross_entropy
 from holdfast.queries import Shared, narrow
 from holdfast.rng import Streams, global_generators, streams
@@ -169,6 +169,7 @@ def run(
 def _find(library: Library, foreign: Foreign, bridge: Bridge, aim: Aim, rng: Streams) -> tuple[Tensor, bool]:
     """What the library finds for a few examples, like the images; and whether it promises to stay within eps."""
     x = bridge.images
+    require_gradients()
     try:
         with global_generators(rng, x.device) as seed, torch.enable_grad(), _without_their_deprecations():
             made = library.make(foreign, bridge, targeted=aim.targeted, seed=seed)

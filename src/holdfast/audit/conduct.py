@@ -20,6 +20,7 @@ from holdfast.audit.transfer import Sources, transfer
 from holdfast.errors import DataError, HoldfastError, ModelError
 from holdfast.evaluation.probabilities import probabilities
 from holdfast.losses import cross_entropy
+from holdfast.models import with_logits
 from holdfast.modes import evaluating
 from holdfast.rng import derive
 from holdfast.threat import L1, Linf
@@ -46,6 +47,7 @@ def before(model: Classifier, x: Tensor, y: Tensor, *, loss: Loss = cross_entrop
         loss: the loss that attacks climb.
         seed: of the random numbers that the model may draw.
     """
+    model = with_logits(model, x[:1])
     _check(model, x, y, seed)
     yield input_range(x)
     random = _asked(model, partial(randomness, model, x), seed)
@@ -91,6 +93,7 @@ def audit(
         attack = usual(Linf(8 / 255) if threat is None else threat)
     elif threat is not None and threat != attack.threat:
         raise ValueError(f"expected a threat or an attack that has one; got {threat} and an attack in {attack.threat}")
+    model = with_logits(model, x[:1])
     case = Case(model, x, y, attack, seed)
     yield from before(model, x, y, loss=attack.loss, seed=seed)
     conditions: dict[str, Callable[[Case], Verdict]] = {

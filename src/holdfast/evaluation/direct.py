@@ -24,7 +24,7 @@ from holdfast.evaluation.blocks import evaluations
 from holdfast.evaluation.probabilities import probabilities
 from holdfast.evaluation.subject import Subject, place
 from holdfast.evaluation.summary import CLEAN, Results
-from holdfast.models import normalised
+from holdfast.models import normalised, with_logits
 from holdfast.recipe import EvaluateRecipe, Seconds, describe, read_checks
 from holdfast.recipe.sweeps import parse_checks
 from holdfast.results import SCHEMA
@@ -64,7 +64,8 @@ def evaluate(
     """Check a model on images: `print(holdfast.evaluate(model, x, y))`.
 
     Args:
-        model: images in [0, 1] to logits; a module is put in eval mode for the time.
+        model: images in [0, 1] to logits, or to a record that has them in its attribute `logits`, as networks of
+            Hugging Face do; a module is put in evaluation mode for the time.
         x: images in [0, 1], (N, C, H, W), float or uint8, held in float32; or, without `y`, a data set or a
             `DataLoader` of images and labels, which must not normalise the images: give `mean` and `std` instead.
         y: labels, (N,).
@@ -95,7 +96,8 @@ def evaluate(
         channels_last=channels_last,
     )
     with _moved(model, device):
-        subject = Subject(_normalising(model, mean, std, splits.shape[0]))
+        answering = with_logits(model, splits.test.batch(slice(0, 1))[0].to(place(model)))
+        subject = Subject(_normalising(answering, mean, std, splits.shape[0]))
         kept = None if out is None else _claimed(Path(out), subject.model, splits, how, seed, fresh=fresh)
         return _run(subject if kept is None else kept.subject, splits.test, _listed(checks), how, seed, kept)
 

@@ -13,6 +13,7 @@ from holdfast.models.densenet import DenseNet
 from holdfast.models.external import Python, Timm, Torchvision
 from holdfast.models.linear import Linear
 from holdfast.models.lipschitz import LipschitzCNN, LipschitzMLP
+from holdfast.models.logits import LogitsOf, with_logits
 from holdfast.models.mlp import MLP
 from holdfast.models.mobilenet import MobileNetV3Small
 from holdfast.models.network import Architecture, Network, Normalise, normalise_channels, normalised
@@ -26,6 +27,7 @@ from holdfast.rng import derive
 __all__ = [
     "MODELS",
     "Architecture",
+    "LogitsOf",
     "Network",
     "Normalise",
     "build",
@@ -33,6 +35,7 @@ __all__ = [
     "normalised",
     "read_metadata",
     "read_state",
+    "with_logits",
     "write_weights",
 ]
 

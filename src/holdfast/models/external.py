@@ -11,9 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import nn
 
 from holdfast.errors import RecipeError
+from holdfast.models.logits import with_logits
 from holdfast.models.network import normalised
 
 
@@ -25,7 +27,8 @@ class Python:
     imported from.
 
     Args:
-        factory: module and name of a function or class that returns an `nn.Module` of images in [0, 1].
+        factory: module and name of a function or class that returns an `nn.Module` of images in [0, 1]. It answers with
+            logits, or with a record that has them in its attribute `logits`, as the networks of Hugging Face do.
         options: keyword arguments of the factory.
         mean: per channel, subtracted from the images first; None for 0.
         std: per channel, divides them; None for 1.
@@ -47,6 +50,7 @@ class Python:
             model = make(**self.options)
         if not isinstance(model, nn.Module):
             raise RecipeError(f"model.factory: expected {self.factory} to return a torch module, got {_kind(model)}")
+        model = with_logits(model, torch.zeros(1, *shape))
         return _in_front(model, shape[0], self.mean, self.std)
 
 

@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from holdfast.errors import CheckpointError
+from holdfast.models.logits import LogitsOf
 from holdfast.models.network import Normalised
 from holdfast.results import write_atomically
 
@@ -46,7 +47,7 @@ def read_state(path: str | Path) -> dict[str, Tensor]:
 def load_weights(model: nn.Module, path: str | Path) -> None:
     """Copy the weights of a file into a model; every name and shape must fit.
 
-    Weights of a bare network fit a network behind `normalised` as well.
+    Weights of a bare network fit a network behind `normalised` or `LogitsOf` as well.
 
     Raises:
         CheckpointError: as `read_state`, or names or shapes differ; the model is then unchanged.
@@ -54,6 +55,8 @@ def load_weights(model: nn.Module, path: str | Path) -> None:
     state = _read(Path(path))
     bare = _unwrapped(state)
     if isinstance(model, Normalised) and not any(name.startswith("normalise.") for name in bare):
+        model = model.network
+    if isinstance(model, LogitsOf) and (state.keys() | bare.keys()) & model.network.state_dict().keys():
         model = model.network
     wanted = model.state_dict()
     if len(bare.keys() & wanted.keys()) > len(state.keys() & wanted.keys()):
