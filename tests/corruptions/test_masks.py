@@ -10,6 +10,10 @@ from tests.zoo import images
 BRIGHT = torch.full((400, 1, 12, 10), 0.5)
 
 
+def test_defaults_are_the_published_numbers():
+    assert (Occlusion(size=70).count, Stripes(thickness=6).count, DownUp().factor) == (20, 10, 3)
+
+
 def test_one_patch_hides_its_area_anywhere_inside_equally_often():
     hidden = Occlusion(count=1, size=3)(BRIGHT, rng=Streams(0, "", 400)) == 0
     assert (hidden.flatten(1).sum(1) == 9).all()
