@@ -205,9 +205,9 @@ def test_directions_are_uniform_on_the_sphere_and_independent_of_lengths():
     assert float(torch.corrcoef(torch.cat((unit, r), dim=1).T).fill_diagonal_(0).abs().max()) < 4.5 / math.sqrt(4000)
 
 
-def test_labels_follow_the_length_that_was_reached_not_the_one_drawn():
-    x = torch.zeros(6, 1, 2, 2, dtype=torch.float64)  # no point of the cube is farther than 2
-    spider = Spider(tau=10.0, xi=0.3, radius="fixed")
+@pytest.mark.parametrize("x", [torch.zeros(6, 1, 2, 2).double(), images(6, (1, 2, 2))], ids=["corner", "inside"])
+def test_labels_follow_the_length_that_was_reached_not_the_one_drawn(x):
+    spider = Spider(tau=10.0, xi=0.3, radius="fixed")  # no point of the cube is farther than 2
     z = spider(x)
     reached = length(z, x)
     assert bool((reached <= 2).all())

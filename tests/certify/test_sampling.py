@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr, ndtri
 
-from holdfast.certify.bounds import BOUNDS, Question, Tally, unanimous
+from holdfast.certify.bounds import BOUNDS, Question, Tally, expected_radius, unanimous
 from holdfast.certify.noise import Gaussian, Laplace, Uniform
 from holdfast.certify.sampling import BLOCK, SAMPLINGS, Decision, Fixed, FullRadius
 from holdfast.certify.settle import check_possible, settle
@@ -158,6 +158,20 @@ def test_a_planned_sample_loses_little_of_the_mean_radius():
     close, more, _ = simulate(FullRadius(loss=0.001), question(), SPREAD, seed=2)
     assert np.maximum(close, 0).mean() > np.maximum(planned, 0).mean()
     assert more.mean() > used.mean()
+
+
+@pytest.mark.parametrize("loss", [0.02, 0.5])  # of 0.5, a quarter is what may be lost
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_a_plan_is_the_least_that_loses_no_more_than_its_share_and_never_more_than_a_quarter(bound, loss):
+    asked, n = question(bound=bound), 100_000
+    top = np.array([1000.0, 999, 990, 900, 700, 600, 560])
+    pilot = Tally(top, 1000 - top, np.full(len(top), 1000.0))
+    plan, most = FullRadius(loss=loss).first(pilot, asked), n - n // 100
+    whole, unanimity = expected_radius(pilot, most, asked), asked.radius(unanimous(most))
+    allowed = np.minimum(whole / 4, loss * np.maximum(whole, unanimity / 3))
+    assert (whole - expected_radius(pilot, plan, asked) <= allowed * (1 + 1e-12)).all()
+    fewer = np.maximum(1, plan - most // 100)  # a plan is exact to a hundredth
+    assert (whole - expected_radius(pilot, fewer, asked) > allowed).all()
 
 
 def test_a_decision_agrees_with_all_samples_after_a_tenth_of_them():

@@ -44,7 +44,8 @@ class Runner:
         """Find out whether a mutant survives, from the record or (with `start`) from its tests; print it if so."""
         if start and self.outcome(mutant) is None:
             tests = choice.tests_of(self.root, mutant.file)
-            survives = trial.survives(self.root, mutant, tests, 3 * self._seconds(tests) + SLACK)
+            limit = 3 * sum(map(self._seconds, tests)) + SLACK
+            survives = trial.survives(self.root, mutant, tests, limit)
             self.record.add(mutant, SURVIVED if survives else KILLED, self._digest(mutant))
         if self.outcome(mutant) == SURVIVED:
             print(described(mutant), flush=True)
@@ -56,14 +57,15 @@ class Runner:
     def _digest(self, mutant):
         return digest(tuple(self.root / test for test in choice.tests_of(self.root, mutant.file)))
 
-    def _seconds(self, tests):
-        if tests not in self.seconds:
+    def _seconds(self, test):
+        """How long a test file takes on the original, on which it must pass."""
+        if test not in self.seconds:
             start = time.monotonic()
-            if not trial.passes(self.root, tests, 1800):
+            if not trial.passes(self.root, [test], 1800):
                 output = (self.root / "output.txt").read_text()
                 raise SystemExit(f"mutants: expected tests that pass on the code as it is; got\n{output}")
-            self.seconds[tests] = time.monotonic() - start
-        return self.seconds[tests]
+            self.seconds[test] = time.monotonic() - start
+        return self.seconds[test]
 
 
 def described(mutant):

@@ -231,6 +231,24 @@ def test_a_head_without_bias_is_one_with_zeros():
     close(without.total, with_zeros.total)
 
 
+@pytest.mark.parametrize("bias", [B.float(), None], ids=["bias", "no bias"])
+def test_distances_have_the_precision_of_the_points(bias):
+    weight = (W / 3).float()
+    rounded = signed_distances(centroids(), torch.arange(3), weight, bias)
+    exact = signed_distances(centroids(), torch.arange(3), weight.double(), None if bias is None else bias.double())
+    assert torch.equal(rounded, exact)
+    assert signed_distances(centroids().float(), torch.arange(3), W, B).dtype == torch.float32
+
+
+def test_terms_of_a_half_precision_network_are_those_of_its_features_in_float32():
+    weight, bias, x = (tensor.bfloat16() for tensor in (W / 3, B / 3, Q / 3))
+    half = Discriminative(noise=Clean(), delta_d=3.0)(Direct(weight, bias), x, Y).parts
+    single = Discriminative(noise=Clean(), delta_d=3.0)(Direct(weight.float(), bias.float()), x.float(), Y).parts
+    for name in ("compact", "margin", "reg", "noisy"):
+        assert half[name].dtype == torch.float32
+        torch.testing.assert_close(half[name], single[name])
+
+
 def views(of, x, rng):
     return of.clean_view(x, rng), of.noisy_view(x, rng)
 

@@ -1,10 +1,11 @@
 """Training says what its steps cost, and does not notice that somebody measures."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
-from holdfast.objectives import Passes
+from holdfast.objectives import Passes, Standard
 from holdfast.optim import SGD
 from holdfast.runs import Run
 from holdfast.training import Cost, Epoch, loop
@@ -47,6 +48,22 @@ def test_every_epoch_says_what_a_step_was_to_cost_and_did(tmp_path, monkeypatch)
 def test_all_replays_of_a_batch_are_one_step(tmp_path):
     (first, _) = epochs(train(recipe("train.objective.free={threat: {linf: 0.1}, replays: 3}"), tmp_path))
     assert (first.cost.forward, first.cost.expected, first.step) == (3, 3, 3)
+
+
+def test_preparing_counts_as_a_part_of_the_epoch_and_of_its_steps(tmp_path, monkeypatch):
+    minutes = []
+
+    def prepare(objective, index, like):
+        for piece in (1, 2):
+            minutes.append(piece)
+            yield piece, 2
+
+    monkeypatch.setattr(Standard, "prepare", prepare, raising=False)
+    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: 60.0 * len(minutes)))
+    monkeypatch.setattr(loop, "now", lambda _: 0.0)
+    for epoch in epochs(train(recipe(), tmp_path)):
+        assert epoch.seconds == 120
+        assert epoch.cost.step_seconds * 3 == 120  # three steps
 
 
 def test_an_objective_that_states_no_passes_is_measured_all_the_same():

@@ -134,6 +134,12 @@ def test_a_loss_that_is_not_finite_names_step_and_batch_and_keeps_the_last_good_
         train(of, tmp_path)
 
 
+def test_gradients_that_are_not_finite_are_clipped_silently_and_end_in_the_loss_of_the_next_step(tmp_path):
+    of = recipe("train.clip=1", "model={python: 'tests.training.tiny:kinked'}")
+    with pytest.raises(TrainingError, match=r"step 2 \(epoch 1\): expected a finite loss, got nan"):
+        train(of, tmp_path)
+
+
 def test_data_without_training_images_is_refused(tmp_path):
     of = recipe()
     with pytest.raises(DataError, match="data digits: expected training images; it has a test split only"):

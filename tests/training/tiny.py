@@ -35,6 +35,23 @@ def layered():
     return nn.Sequential(OrderedDict(features=nn.Flatten(), head=nn.Linear(64, 10)))
 
 
+class Kinked(nn.Module):
+    """A network whose loss is finite and whose gradient is not."""
+
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(64, 10)
+
+    def forward(self, x):
+        logits = self.head(x.flatten(1))
+        return logits + 0 * (logits - logits.detach()).abs().sqrt()
+
+
+def kinked():
+    """For recipes that name a factory."""
+    return Kinked()
+
+
 def adaptive():
     """A small adaptive composite of two networks that nobody trained."""
     with torch.random.fork_rng(devices=[]):
