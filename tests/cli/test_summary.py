@@ -119,6 +119,16 @@ def test_what_waits_for_a_component_is_an_upper_bound_in_its_threat(tmp_path, ca
     assert rows["worst case, linf eps=0.1"][0].startswith("at most 60.0 %")
 
 
+def test_worst_cases_over_other_checks_are_named(tmp_path, capsys):
+    strong = [clean(9), pgd(0.1, [T] * 10), pgd(0.1, [F] * 10, steps=50)]
+    runs = [run(tmp_path / "0", strong), run(tmp_path / "1", strong[:2], variant="w")]
+    show_summary(summary(runs))
+    line = "not comparable: 'worst case, linf eps=0.1' of r/w/seed-0 is over other checks than of r/v/seed-0"
+    assert line in capsys.readouterr().out.splitlines()
+    show_summary(summary([*runs[:1], run(tmp_path / "2", strong, variant="w")]))
+    assert "not comparable" not in capsys.readouterr().out
+
+
 def test_runs_on_other_images_are_named(tmp_path):
     runs = [run(tmp_path / str(seed), [clean(9)], seed=seed) for seed in range(3)]
     assert other_images(runs) is None

@@ -118,7 +118,7 @@ def test_abstaining_is_neither_right_nor_certified():
 
 def test_a_summary_tells_radii_and_the_worst_case_leaves_them_out():
     results = holdfast.evaluate(zoo.smooth(), data().x, data().y, [Clean(), Votes(sigma=0.5), PGD(threat=L2(0.1))])
-    assert results.worst_case["checks"].to_list() == [2]
+    assert results.worst_case["checks"].to_list() == [["clean", "pgd l2 eps=0.1"]]
     (row,) = results.certified.to_dicts()
     assert f"Votes sigma=0.5: average certified radius {row['average']:.4g} in l2, {row['abstained']} abs" in str(
         results

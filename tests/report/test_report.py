@@ -63,6 +63,8 @@ def test_every_threat_has_its_own_worst_case_and_noise_is_in_none(tmp_path: Path
     assert list(table)[-3:] == [name for name in table if name.startswith("worst case")]
     assert "Worst case in linf: 75.0 % at eps=0.1; in l2: 25.0 % at eps=0.5, 0.0 % at eps=2." in page.words
     assert "Hardest noise: gaussian_noise sigma=0.5, 0.0 %." in page.words
+    assert "Hardest attack: pgd l2 eps=0.5 steps=20, 50.0 %." in page.words  # not fmn, which may go as far as 2
+    assert "in 1 of 3 checks: gaussian_noise sigma=0.5." in page.words
 
 
 def test_a_run_without_an_attack_in_a_threat_has_no_worst_case_in_it(tmp_path: Path) -> None:

@@ -27,11 +27,13 @@ class Measured:
         weights: which of its weights.
         values: by quantity: `clean accuracy`, the worst case of each threat (`worst case, linf eps=8/255`), `noise
             area`, `mean corruption error` and the average radius of each certificate.
+        checks: what each worst case is over.
     """
 
     run: str
     weights: str
     values: Mapping[str, float] = field(default_factory=dict)
+    checks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def measured(rows: pl.DataFrame) -> tuple[Measured, ...]:
@@ -42,6 +44,7 @@ def measured(rows: pl.DataFrame) -> tuple[Measured, ...]:
     known is left out.
     """
     values: dict[tuple[str, str], dict[str, float]] = {}
+    checks: dict[tuple[str, str], dict[str, tuple[str, ...]]] = {}
     noisy: dict[tuple[str, str], dict[str, dict[float, float]]] = {}
     for row in accuracies(rows).iter_rows(named=True):
         key, params = (row["run"], row["weights"]), json.loads(row["params"])
@@ -54,6 +57,7 @@ def measured(rows: pl.DataFrame) -> tuple[Measured, ...]:
             noisy.setdefault(key, {}).setdefault(name, {})[sigma] = row["accuracy"]
     for row in worst_case(rows).filter(pl.col("unsettled") == 0).iter_rows(named=True):
         values[row["run"], row["weights"]][row["check"]] = row["accuracy"]
+        checks.setdefault((row["run"], row["weights"]), {})[row["check"]] = tuple(row["checks"])
     for found_errors in corrupted(rows):
         mean = found_errors.mean()
         if mean is not None:
@@ -67,7 +71,7 @@ def measured(rows: pl.DataFrame) -> tuple[Measured, ...]:
             if len(curve) > 2:
                 sigmas = sorted(curve)
                 values[key][name] = noise_area([curve[sigma] for sigma in sigmas], sigmas)
-    return tuple(Measured(*key, found) for key, found in values.items())
+    return tuple(Measured(*key, found, checks.get(key, {})) for key, found in values.items())
 
 
 def select(runs: Sequence[Measured], *, by: str, accuracy: float, within: float) -> tuple[Measured, ...]:

@@ -98,18 +98,15 @@ def survivors(rows: pl.DataFrame, threat: Budget) -> pl.DataFrame:
     """One row per network and example that all checks of a threat saw.
 
     Returns:
-        `run`, `weights`, `example`; `correct` if it survives all of them; `checks`, how many they are, clean images
-        included; `unsettled` if it survives so far and a component of one has not run on it.
+        `run`, `weights`, `example`; `correct` if it survives all of them; `unsettled` if it survives so far and a
+        component of one has not run on it.
     """
     counted = within(rows, threat).with_columns(checks=pl.col("check").n_unique().over(*NETWORK))
     examples = counted.group_by(*NETWORK, "example", maintain_order=True).agg(
-        pl.col("correct").all(),
-        pl.col("checks").first(),
-        seen=pl.col("check").n_unique(),
-        unsettled=unsettled().any(),
+        pl.col("correct").all(), pl.col("checks").first(), seen=pl.col("check").n_unique(), unsettled=unsettled().any()
     )
-    return examples.filter(pl.col("seen") == pl.col("checks")).with_columns(
-        unsettled=pl.col("correct") & pl.col("unsettled")
+    return examples.filter(pl.col("seen") == pl.col("checks")).select(
+        *NETWORK, "example", "correct", unsettled=pl.col("correct") & pl.col("unsettled")
     )
 
 
@@ -122,8 +119,8 @@ def worst_case(rows: pl.DataFrame, among: Sequence[Budget] | None = None) -> pl.
 
     Returns:
         A row per network and threat: `run`, `weights`, `norm`, `eps`, `check` (its title), `examples` that all checks
-        of the threat saw, `correct`, `checks`, `unsettled`, `accuracy`, `low`, `high`. Where `unsettled` is not zero,
-        the accuracy is only an upper bound.
+        of the threat saw, `correct`, `checks` (names of those that count, clean images included), `unsettled`,
+        `accuracy`, `low`, `high`. Where `unsettled` is not zero, the accuracy is only an upper bound.
     """
     tried = attempts(rows)
     chosen = threats(tried) if among is None else among
@@ -132,14 +129,12 @@ def worst_case(rows: pl.DataFrame, among: Sequence[Budget] | None = None) -> pl.
 
 def _counted(rows: pl.DataFrame, threat: Budget) -> pl.DataFrame:
     name = {"norm": pl.lit(threat.axis), "eps": pl.lit(threat.size), "check": pl.lit(title(threat))}
-    groups = survivors(rows, threat).group_by(*NETWORK, maintain_order=True)
-    counts = groups.agg(
-        examples=pl.len(),
-        correct=pl.col("correct").sum(),
-        checks=pl.col("checks").first(),
-        unsettled=pl.col("unsettled").sum(),
+    checks = within(rows, threat).group_by(*NETWORK).agg(checks=pl.col("check").unique().sort())
+    counts = survivors(rows, threat).group_by(*NETWORK, maintain_order=True)
+    sums = counts.agg(examples=pl.len(), correct=pl.col("correct").sum(), unsettled=pl.col("unsettled").sum())
+    return sums.join(checks, on=list(NETWORK), maintain_order="left").select(
+        *NETWORK, **name, **{column: pl.col(column) for column in ("examples", "correct", "checks", "unsettled")}
     )
-    return counts.select(*NETWORK, **name, **{column: pl.col(column) for column in counts.columns[2:]})
 
 
 def _place(threat: Budget) -> tuple[int, str, float]:

@@ -46,15 +46,15 @@ def command(
     for one, recipe in measured:
         groups.setdefault(_field(recipe, per) if per else "", []).append(one)
     chosen = {group: best(members, by=name, accuracy=accuracy, within=within) for group, members in groups.items()}
+    same_checks = len({one.checks.get(name) for found in chosen.values() for one in found}) <= 1
     if as_json:
         records = [
             {"group": group, "run": one.run, "weights": one.weights, **one.values}
             for group, found in chosen.items()
             for one in found
         ]
-        typer.echo(
-            json.dumps({"by": name, "accuracy": accuracy, "within": within, "runs": records, "other_images": note})
-        )
+        notes = {"other_images": note, "same_checks": same_checks}
+        typer.echo(json.dumps({"by": name, "accuracy": accuracy, "within": within, "runs": records, **notes}))
         return
     rows = []
     for group, found in chosen.items():
@@ -67,6 +67,8 @@ def command(
     table([per or "", "run", "", CLEAN, name], rows, title=title)
     if note:
         say(f"not comparable: {note}")
+    if not same_checks:
+        say(f"not comparable: '{name}' is not over the same checks for all runs")
 
 
 def _measured(runs: Sequence[RunData]) -> list[tuple[Any, Mapping[str, Any]]]:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 def summary(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Accuracies of all checks and the worst case of every threat, as plain records.
 
-    `threat` is the norm and eps of a worst case, null for checks. `equal_weights` names weights that are the same as
-    those of the record and so have no record of their own.
+    `threat` is the norm and eps of a worst case and `checks` what counts in it; both are null for checks.
+    `equal_weights` names weights that are the same as those of the record and so have no record of their own.
     """
     import polars as pl
 
@@ -36,7 +36,7 @@ def summary(runs: Sequence[Run]) -> list[dict[str, Any]]:
     columns += ["abstained", "radius", "method", "params"]
     none = {"method": pl.lit(None, pl.String), "params": pl.lit(None, pl.String)}
     none |= {"abstained": pl.lit(0, pl.UInt32), "radius": pl.lit(None, pl.Float64)}
-    worst = worst_case(rows).with_columns(**none, threat=pl.struct("norm", "eps")).select(*columns, "threat")
+    worst = worst_case(rows).with_columns(**none, threat=pl.struct("norm", "eps")).select(*columns, "threat", "checks")
     waiting: dict[tuple[str, str, str], dict[str, int]] = {}
     for run, weights, check, step, count in (
         yields(rows).select("run", "weights", "check", "step", "waiting").iter_rows()
@@ -131,8 +131,21 @@ def show_summary(records: Sequence[dict[str, Any]]) -> None:
         if record["waiting"]:
             parts = ", ".join(f"{step} on {count} images" for step, count in record["waiting"].items())
             say(f"upper bound only: {record['check']} on {record['run']} ({record['weights']}) has not run {parts}")
+    for line in _uneven([r for r in records if r["threat"] and r["weights"] == labels[r["run"]]]):
+        say(line)
     for check, (fewest, most) in _sizes(records).items():
         say(f"unfinished or uneven: '{check}' has {fewest} to {most} images; repeat the command that made it")
+
+
+def _uneven(records: Sequence[dict[str, Any]]) -> list[str]:
+    """Worst cases that are over other checks for some runs than for the first: their numbers are no comparison."""
+    lines = []
+    for check in dict.fromkeys(record["check"] for record in records):
+        first, *others = [record for record in records if record["check"] == check]
+        names = [other["run"] for other in others if other["checks"] != first["checks"]]
+        if names:
+            lines.append(f"not comparable: '{check}' of {', '.join(names)} is over other checks than of {first['run']}")
+    return lines
 
 
 def _last(cells: Sequence[dict[str, Any]], seeds: Seeds) -> str:

@@ -110,7 +110,7 @@ def points_of(runs: Sequence[RunData], budget: Budget) -> list[Point]:
         if clean.is_empty() or case is None or case.share is None:
             continue
         alone = share_of(accuracies(clean).row(0, named=True))
-        points.append(Point(place, run.label, alone, case.share, case.checks - 1))
+        points.append(Point(place, run.label, alone, case.share, len(case.checks) - 1))
     return points
 
 

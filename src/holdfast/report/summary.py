@@ -44,7 +44,12 @@ def verdict(run: RunData) -> Verdict:
     found = {row["check"]: share_of(row) for row in accuracies(run.main_rows).iter_rows(named=True)}
     clean = next((found[check.name] for check in run.main_checks if check.clean), None)
     cases = worst_cases(run, run.weights[0])
-    changed = {check.name: found[check.name] for check in run.main_checks if not check.clean and not check.certificate}
+    fixed = any(check.threat and not check.nearest for check in run.main_checks)
+    changed = {
+        check.name: found[check.name]
+        for check in run.main_checks
+        if not (check.clean or check.certificate or (fixed and check.nearest))  # how far these search says nothing
+    }
     details = (*_details(run, clean, changed), *_corrupted(run), *_certified(run))
     return Verdict(run.label, _lead(clean, cases), details, _figures(run, clean, cases))
 

@@ -217,7 +217,7 @@ def worst_rows(runs: Sequence[RunData]) -> list[tuple[str, list[Cell]]]:
 
 
 def _worst_row(cases: Sequence[WorstCase | None], name: str) -> tuple[str, list[Cell]]:
-    """One threat; where columns differ in their number of checks, each states its own."""
+    """One threat; where columns differ in their checks, each states how many it has."""
     attacked = [case for case in cases if case]
     differ = len({case.checks for case in attacked}) > 1
     return name, [Cell(counts([case.examples for case in attacked])), *(_worst_cell(case, differ) for case in cases)]
@@ -228,5 +228,5 @@ def _worst_cell(case: WorstCase | None, differ: bool) -> Cell:
         return Cell(NOT_RUN)
     if case.share is None:
         return Cell("unknown", "no example was in all checks")
-    checks = several(case.checks, "check") if differ else ""
+    checks = several(len(case.checks), "check") if differ else ""
     return share_cell(case.share, ", ".join(filter(None, (checks, part(case.examples, case.missing)))))

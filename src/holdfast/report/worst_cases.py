@@ -20,14 +20,14 @@ class WorstCase:
 
     Args:
         threat: norm and eps.
-        checks: that count, clean images included.
+        checks: names of those that count, clean images included.
         share: of the examples that survive all of them; None if no example went through all.
         examples: how many went through all.
         missing: how many others the network was checked on.
     """
 
     threat: Budget
-    checks: int
+    checks: tuple[str, ...]
     share: Share | None = None
     examples: int = 0
     missing: int = 0
@@ -52,7 +52,7 @@ def worst_cases(run: RunData, weights: str, among: Sequence[Budget] | None = Non
         row = next(worst_case(rows, [threat]).iter_rows(named=True), None)
         if row is not None:
             share = share_of(row, absent=absent(run, weights, threat))
-            cases.append(WorstCase(threat, row["checks"], share, row["examples"], total - row["examples"]))
-        elif checks := within(rows, threat)["check"].n_unique():
+            cases.append(WorstCase(threat, tuple(row["checks"]), share, row["examples"], total - row["examples"]))
+        elif checks := tuple(within(rows, threat)["check"].unique().sort()):
             cases.append(WorstCase(threat, checks))
     return tuple(cases)
