@@ -41,6 +41,7 @@ def rows(correct, check="clean", run="a", weights="best", first=0, **columns):
         "seed": [0] * count,
         "by": [None] * count,
         "steps": [None] * count,
+        "not_run": [None] * count,
     }
     return pl.DataFrame({**values, **columns}, schema=SCHEMA)
 

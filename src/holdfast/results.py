@@ -42,7 +42,11 @@ SCHEMA: dict[str, Any] = {
     "seed": pl.Int64,
     "by": pl.String,  # which component of a composed attack broke the example; null for other checks
     "steps": pl.List(STEP),  # what each of its components did to the example, in the order of running; else null
+    "not_run": pl.String,  # why the attack, or a component, could not run on an example that is right; else null
 }
+
+ADDED = ("not_run",)
+"""Columns that older ledgers do not have; they are read as null."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +125,7 @@ def _read_part(path: Path) -> pl.DataFrame:
         raise LedgerError(
             f"{path}: expected a Parquet part of a ledger ({line}); delete it and evaluate again"
         ) from error
+    frame = frame.with_columns(pl.lit(None, SCHEMA[name]).alias(name) for name in ADDED if name not in frame.columns)
     if list(frame.columns) != list(SCHEMA):
         raise LedgerError(f"{path}: expected the columns {', '.join(SCHEMA)}; got {', '.join(frame.columns)}")
     for name, kind in SCHEMA.items():
@@ -133,19 +138,35 @@ def _kind(kind: Any) -> str:
     return getattr(kind, "__name__", str(kind))
 
 
+def not_attacked() -> pl.Expr:
+    """Examples that count as right although the attack, or a component of it, could not run on them."""
+    return pl.col("correct") & pl.col("not_run").is_not_null()
+
+
+def waiting() -> pl.Expr:
+    """Examples that count as right although a component of the check has not run on them yet."""
+    missing = pl.col("steps").list.eval(pl.element().struct.field("broke").is_null()).list.any()
+    return pl.col("correct") & missing.fill_null(False)
+
+
 def unsettled() -> pl.Expr:
-    """Examples that count as right although a component of the check has not run on them."""
-    waiting = pl.col("steps").list.eval(pl.element().struct.field("broke").is_null()).list.any()
-    return pl.col("correct") & waiting.fill_null(False)
+    """Examples that count as right although not everything ran on them: they wait, or could not be attacked."""
+    return waiting() | not_attacked()
+
+
+def reasons() -> pl.Expr:
+    """Why examples could not be attacked, in one text for a group."""
+    return pl.col("not_run").filter(not_attacked()).unique().sort().str.join("; ")
 
 
 def accuracies(rows: pl.DataFrame) -> pl.DataFrame:
     """Accuracy with Wilson interval of every run, weights and check.
 
     Distance and queries are means over the examples, seconds a sum. Where `unsettled` is not zero, as many examples
-    wait for a component of a composed attack, and the accuracy is only an upper bound. The accuracy of a certifier is
-    that of the classifier it certifies, `abstained` counts the examples it says nothing about, and `radius` is the
-    average certified radius, in which wrong answers count as 0; null for other checks.
+    wait for a component of a composed attack or could not be attacked, and the accuracy is only an upper bound;
+    `not_attacked` counts the latter, and `reason` says why. The accuracy of a certifier is that of the classifier it
+    certifies, `abstained` counts the examples it says nothing about, and `radius` is the average certified radius, in
+    which wrong answers count as 0; null for other checks.
     """
     groups = rows.group_by("run", "weights", "check", "method", "params", maintain_order=True).agg(
         examples=pl.len(),
@@ -154,6 +175,8 @@ def accuracies(rows: pl.DataFrame) -> pl.DataFrame:
         queries=pl.col("queries").mean(),
         seconds=pl.col("seconds").sum(),
         unsettled=unsettled().sum(),
+        not_attacked=not_attacked().sum(),
+        reason=reasons(),
         abstained=(pl.col("prediction") < 0).sum(),
         radius=(pl.col("radius") * pl.col("correct")).mean(),
     )

@@ -5,7 +5,6 @@ import torch
 
 import holdfast.attacks.hopskipjump as module
 from holdfast.attacks import HopSkipJump
-from holdfast.attacks.decision import bisect, noise_start, reached
 from holdfast.attacks.hopskipjump import boundary_normal, jump
 from holdfast.attacks.minimal import Rows
 from holdfast.attacks.search import Aim
@@ -133,30 +132,6 @@ def test_how_many_points_are_asked_at_once_changes_nothing(monkeypatch):
     again = attack(lambda z: (sizes.append(len(z)), model(z))[1], x, y)
     torch.testing.assert_close(again, once, rtol=0, atol=1e-9)
     assert max(sizes) <= 40
-
-
-@pytest.mark.parametrize("threat", [Linf(1.0), L2(1.0)], ids=str)
-def test_bisection_ends_at_the_boundary_on_the_side_of_success(threat):
-    model = half_space()
-    x, y = half_space_points(model, 6)
-    rows = rows_of(model, x, y)
-    start, some = noise_start(rows, 50)
-    assert bool(some.all())
-    z = bisect(threat, rows, start, 30)
-    assert bool(reached(rows, z).all())
-    nearer = threat.project_within(z, x, threat.distance(z, x) * (1 - 1e-5))
-    assert not reached(rows, nearer).any()
-
-
-def test_noise_starts_give_up_and_say_so():
-    x = images(3)
-    rows = rows_of(lambda z: torch.tensor([[1.0, 0.0]]).expand(len(z), 2), x, torch.zeros(3, dtype=torch.int64))
-    start, some = noise_start(rows, 5)
-    assert not some.any()
-    assert torch.equal(start, x)
-    z, queries = counted(HopSkipJump(threat=L2(1.0), starts=5), rows.model, x, torch.zeros(3, dtype=torch.int64))
-    assert torch.equal(z, x)
-    assert queries == [6, 6, 6]
 
 
 def test_a_jump_halves_its_step_until_it_lands_and_asks_only_those_who_have_not():

@@ -267,11 +267,11 @@ def test_the_order_of_yield_resumes_to_the_same_set(tmp_path):
 
 
 def test_a_row_keeps_its_first_fall_else_its_highest_loss():
-    row = {"correct": True, "loss": 0.2, "queries": 1, "seconds": 0.1, "by": None, "steps": []}
-    higher = after(row, {"correct": True, "loss": 0.5, "queries": 2, "seconds": 0.1}, "a")
-    lower = after(higher, {"correct": True, "loss": 0.3, "queries": 2, "seconds": 0.1}, "b")
-    fallen = after(lower, {"correct": False, "loss": 0.1, "queries": 2, "seconds": 0.1}, "c")
-    again = after(fallen, {"correct": False, "loss": 9.0, "queries": 2, "seconds": 0.1}, "d")
+    row = {"correct": True, "loss": 0.2, "queries": 1, "seconds": 0.1, "by": None, "steps": [], "not_run": None}
+    higher = after(row, {"correct": True, "loss": 0.5, "queries": 2, "seconds": 0.1, "not_run": None}, "a")
+    lower = after(higher, {"correct": True, "loss": 0.3, "queries": 2, "seconds": 0.1, "not_run": None}, "b")
+    fallen = after(lower, {"correct": False, "loss": 0.1, "queries": 2, "seconds": 0.1, "not_run": None}, "c")
+    again = after(fallen, {"correct": False, "loss": 9.0, "queries": 2, "seconds": 0.1, "not_run": None}, "d")
     assert [r["loss"] for r in (higher, lower, fallen, again)] == [0.5, 0.5, 0.1, 0.1]
     assert [r["by"] for r in (higher, lower, fallen, again)] == [None, None, "c", "c"]
     assert again["queries"] == 9

@@ -30,6 +30,7 @@ class FakeCheck:
     radius: Sequence[float] | None = None
     by: Sequence[str | None] | None = None
     steps: Sequence[Sequence[Mapping[str, Any]]] | None = None
+    not_run: Sequence[str | None] | None = None
 
 
 def pgd(eps: float, correct: Sequence[bool], *, norm: str = "linf", steps: int = 20, method: str = "pgd") -> FakeCheck:
@@ -142,6 +143,7 @@ def _rows(run: str, weights: str, check: FakeCheck, classes: int) -> pl.DataFram
         "seed": 0,
         "by": None if check.by is None else pl.Series(check.by, dtype=pl.String),
         "steps": None if check.steps is None else pl.Series(list(check.steps), dtype=SCHEMA["steps"]),
+        "not_run": None if check.not_run is None else pl.Series(check.not_run, dtype=pl.String),
     }
     frame = pl.DataFrame({"example": example})
     kinds = (np.ndarray, pl.Series)

@@ -174,6 +174,7 @@ def test_a_held_image_that_waits_held_so_far(tmp_path: Path) -> None:
 
 def test_an_interval_of_a_bound_allows_for_every_outcome() -> None:
     row = {"accuracy": 0.6, "low": 0.313, "high": 0.832, "correct": 6, "examples": 10, "unsettled": 0}
+    row |= {"not_attacked": 0, "reason": ""}
     assert (share_of(row).low, share_of(row).bound) == (0.313, False)
     assert share_of({**row, "unsettled": 6}).low == 0.0
     assert share_of(row, absent=1).low == 0.0

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from holdfast.analysis.checks import Budget, Check, fraction, parsed
-from holdfast.results import is_certificate, is_graded, unsettled, with_interval
+from holdfast.results import is_certificate, is_graded, not_attacked, reasons, unsettled, with_interval
 
 WORST = "worst case"
 
@@ -98,15 +98,20 @@ def survivors(rows: pl.DataFrame, threat: Budget) -> pl.DataFrame:
     """One row per network and example that all checks of a threat saw.
 
     Returns:
-        `run`, `weights`, `example`; `correct` if it survives all of them; `unsettled` if it survives so far and a
-        component of one has not run on it.
+        `run`, `weights`, `example`; `correct` if it survives all of them; `unsettled` if it survives so far and one of
+        them, or a component, has not run on it; `not_run`, why one could not.
     """
     counted = within(rows, threat).with_columns(checks=pl.col("check").n_unique().over(*NETWORK))
     examples = counted.group_by(*NETWORK, "example", maintain_order=True).agg(
-        pl.col("correct").all(), pl.col("checks").first(), seen=pl.col("check").n_unique(), unsettled=unsettled().any()
+        pl.col("correct").all(),
+        pl.col("checks").first(),
+        seen=pl.col("check").n_unique(),
+        unsettled=unsettled().any(),
+        not_run=pl.col("not_run").drop_nulls().first(),
     )
+    unsettled_so_far, reason = pl.col("correct") & pl.col("unsettled"), pl.when("correct").then("not_run")
     return examples.filter(pl.col("seen") == pl.col("checks")).select(
-        *NETWORK, "example", "correct", unsettled=pl.col("correct") & pl.col("unsettled")
+        *NETWORK, "example", "correct", unsettled=unsettled_so_far, not_run=reason
     )
 
 
@@ -120,7 +125,8 @@ def worst_case(rows: pl.DataFrame, among: Sequence[Budget] | None = None) -> pl.
     Returns:
         A row per network and threat: `run`, `weights`, `norm`, `eps`, `check` (its title), `examples` that all checks
         of the threat saw, `correct`, `checks` (names of those that count, clean images included), `unsettled`,
-        `accuracy`, `low`, `high`. Where `unsettled` is not zero, the accuracy is only an upper bound.
+        `not_attacked`, `reason`, `accuracy`, `low`, `high`. Where `unsettled` is not zero, the accuracy is only an upper
+        bound.
     """
     tried = attempts(rows)
     chosen = threats(tried) if among is None else among
@@ -131,9 +137,16 @@ def _counted(rows: pl.DataFrame, threat: Budget) -> pl.DataFrame:
     name = {"norm": pl.lit(threat.axis), "eps": pl.lit(threat.size), "check": pl.lit(title(threat))}
     checks = within(rows, threat).group_by(*NETWORK).agg(checks=pl.col("check").unique().sort())
     counts = survivors(rows, threat).group_by(*NETWORK, maintain_order=True)
-    sums = counts.agg(examples=pl.len(), correct=pl.col("correct").sum(), unsettled=pl.col("unsettled").sum())
+    sums = counts.agg(
+        examples=pl.len(),
+        correct=pl.col("correct").sum(),
+        unsettled=pl.col("unsettled").sum(),
+        not_attacked=not_attacked().sum(),
+        reason=reasons(),
+    )
+    order = ("examples", "correct", "checks", "unsettled", "not_attacked", "reason")
     return sums.join(checks, on=list(NETWORK), maintain_order="left").select(
-        *NETWORK, **name, **{column: pl.col(column) for column in ("examples", "correct", "checks", "unsettled")}
+        *NETWORK, **name, **{column: pl.col(column) for column in order}
     )
 
 

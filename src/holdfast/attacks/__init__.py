@@ -22,6 +22,7 @@ from holdfast.attacks.rfgsm import RFGSM
 from holdfast.attacks.simba import SimBA
 from holdfast.attacks.spsa import NES, SPSA
 from holdfast.attacks.square import Square
+from holdfast.attacks.starting import StartingFrom
 from holdfast.attacks.targeted import Targeted
 from holdfast.attacks.torchattacks import Torchattacks
 from holdfast.attacks.transfer import Transfer, Transferred
@@ -81,6 +82,7 @@ __all__ = [
     "HopSkipJump",
     "SimBA",
     "Square",
+    "StartingFrom",
     "Targeted",
     "TargetedAPGD",
     "Torchattacks",

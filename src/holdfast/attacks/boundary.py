@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from holdfast.attacks.decision import bisect, noise_start, reached
+from holdfast.attacks.decision import bisect, reached, walked
 from holdfast.attacks.minimal import Rows, ball, positive, within_eps
 from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams
@@ -41,13 +41,15 @@ class Boundary:
         steps: proposals; one query each, and another where the first is a success.
         spherical_step: the first :math:`\delta`.
         source_step: the first :math:`\epsilon`.
-        starts: noise images to try before giving up.
+        starts: images of each kind of noise to try, where no image of another class is there to start from.
 
     Reference:
         Brendel, Rauber, Bethge, Decision-Based Adversarial Attacks, ICLR 2018, arXiv:1712.04248, section 2. Differs:
         step sizes follow every answer a little instead of many answers at once; 30 % and not half of the steps along
         the sphere are to succeed, since the shorter steps that half asks for get stuck (mean distance 0.66 instead of
-        0.57 on a network for the digits); the noise start goes to the boundary by bisection first.
+        0.57 on a network for the digits); the start, an image of another class where there are images
+        (`StartingFrom`) and noise otherwise, goes to the boundary by bisection first. An example without a start is not
+        attacked, and noted so.
     """
 
     threat: Threat
@@ -69,15 +71,11 @@ class Boundary:
         return within_eps(self._search, self.threat, model, x, y, target, rng)
 
     def _search(self, rows: Rows) -> Tensor:
-        found = rows.x.clone()
-        start, some = noise_start(rows, self.starts)
-        if some.any():
-            rows = rows[some]
-            found[some] = self._walk(rows, bisect(ball("boundary", self.threat), rows, start[some], halvings=10))
-        return found
+        return walked(ball("boundary", self.threat), rows, self.starts, self._walk)
 
     def _walk(self, rows: Rows, z: Tensor) -> Tensor:
         x, rng = rows.x, rows.rng.split("walk")
+        z = bisect(ball("boundary", self.threat), rows, z, halvings=10)
         along, inwards = (z.new_full((len(z),), size) for size in (self.spherical_step, self.source_step))
         for _ in range(self.steps):
             sphere = on_the_sphere(x, z, rng.normal(z), along)

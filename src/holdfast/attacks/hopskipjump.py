@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from holdfast.attacks.decision import bisect, noise_start, reached
+from holdfast.attacks.decision import bisect, reached, walked
 from holdfast.attacks.minimal import Nearest, Rows, ball, positive, within_eps
 from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams
@@ -37,13 +37,14 @@ class HopSkipJump:
         threat: linf or l2; its eps is the largest distance of interest.
         steps: jumps.
         samples: :math:`B_0`.
-        starts: noise images to try before giving up.
+        starts: images of each kind of noise to try, where no image of another class is there to start from.
 
     Reference:
         Chen, Jordan, Wainwright, HopSkipJumpAttack: A Query-Efficient Decision-Based Attack, S&P 2020,
         arXiv:1904.02144, algorithms 1 and 2. Differs: keeps the nearest point, not the last; bisects to
         :math:`d^{-2}` in both norms and at least ten times, since the published :math:`d^{-3/2}` is coarse for small
-        inputs; without an image of the target class, noise starts targeted attacks too.
+        inputs; untargeted attacks, too, start from an image of another class where there are images (`StartingFrom`),
+        and targeted ones from noise where there are none. An example without a start is not attacked, and noted so.
     """
 
     threat: Threat
@@ -63,11 +64,7 @@ class HopSkipJump:
         return within_eps(self._search, self.threat, model, x, y, target, rng)
 
     def _search(self, rows: Rows) -> Tensor:
-        found = rows.x.clone()
-        start, some = noise_start(rows, self.starts)
-        if some.any():
-            found[some] = self._walk(rows[some], start[some])
-        return found
+        return walked(ball("hopskipjump", self.threat), rows, self.starts, self._walk)
 
     def _walk(self, rows: Rows, z: Tensor) -> Tensor:
         threat, nearest = ball("hopskipjump", self.threat), Nearest(self.threat, rows.x)

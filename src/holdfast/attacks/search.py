@@ -51,10 +51,14 @@ class Aim:
         """Away from `y`, or towards `target` where one is given."""
         return cls(loss, y, False) if target is None else cls(towards(loss), target, True)
 
+    @property
+    def classes(self) -> Tensor:
+        """The class to reach or to leave, (N,)."""
+        return self.labels if self.judged is None else self.judged
+
     def reached(self, logits: Tensor) -> Tensor:
         """Which examples the model now sees as the attack wants, (N,) bool."""
-        classes = self.labels if self.judged is None else self.judged
-        return (logits.argmax(1) == classes) == self.targeted
+        return (logits.argmax(1) == self.classes) == self.targeted
 
     def __getitem__(self, selection: Tensor) -> Aim:
         judged = None if self.judged is None else self.judged[selection]

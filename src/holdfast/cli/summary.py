@@ -33,6 +33,7 @@ def summary(runs: Sequence[Run]) -> list[dict[str, Any]]:
     left_out = {name: run.info().get("not_run", {}) for name, run in by_name.items()}
     equal = {name: ["last"] if _last_is_best(run) else [] for name, run in by_name.items()}
     columns = ["run", "weights", "check", "examples", "correct", "accuracy", "low", "high", "unsettled"]
+    columns += ["not_attacked", "reason"]
     columns += ["abstained", "radius", "method", "params"]
     none = {"method": pl.lit(None, pl.String), "params": pl.lit(None, pl.String)}
     none |= {"abstained": pl.lit(0, pl.UInt32), "radius": pl.lit(None, pl.Float64)}
@@ -128,6 +129,9 @@ def show_summary(records: Sequence[dict[str, Any]]) -> None:
     names = list(groups) if seeds > 1 else [runs[0] for runs in groups.values()]
     table([f"accuracy [{spread}]", *short_names(names)], rows)
     for record in records:
+        if record["not_attacked"]:
+            parts = f"{record['not_attacked']} of {record['examples']} images were not attacked ({record['reason']})"
+            say(f"upper bound only: {record['check']} on {record['run']} ({record['weights']}): {parts}")
         if record["waiting"]:
             parts = ", ".join(f"{step} on {count} images" for step, count in record["waiting"].items())
             say(f"upper bound only: {record['check']} on {record['run']} ({record['weights']}) has not run {parts}")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import polars as pl
 import torch
 from torch import Tensor
 
+from holdfast.attacks.starting import Attempt, Pool
 from holdfast.checks import Check, is_attack, is_certifier
 from holdfast.corruptions.stored import Stored
 from holdfast.data import Split
@@ -34,6 +36,7 @@ def run_batch(
     *,
     threat: Threat | None = None,
     until: float = float("inf"),
+    pool: Callable[[], Pool] | None = None,
 ) -> tuple[list[Row], Tensor, Tensor]:
     """A row for each example, the images and the changed images, which for a certifier are the images themselves.
 
@@ -44,6 +47,7 @@ def run_batch(
         rng: a stream for each.
         threat: the norm that distances are measured in; None for the attack's own, and l2 for corruptions.
         until: when to raise `OutOfTimeError`.
+        pool: makes the images that decision-based attacks start from; None if there are none but noise.
     """
     where = place(model)
     x, y = part.batch(slice(None))
@@ -52,7 +56,8 @@ def run_batch(
         return _certify(model, part, x, y, cast(Certifier, check), rng, until), x, x
     started = time.perf_counter()
     counts = torch.zeros(len(x), dtype=torch.int64, device=x.device)
-    counted = Counted(Deadline(model, until), counts)
+    notes: list[str | None] = [None] * len(x)
+    counted = Counted(Attempt(Deadline(model, until), notes, pool), counts)
     if is_attack(check):
         attack = cast(Attack, check)
         z, threat = attack(counted, x, y, rng=rng), threat or attack.threat
@@ -69,7 +74,12 @@ def run_batch(
         "example": part.index, "label": y, "prediction": prediction, "correct": prediction == y, "loss": loss,
         "distance": distance, "queries": counts, "seconds": _seconds(started, counts),
     }  # fmt: skip
-    return _rows(columns, norm=type(threat).__name__.lower(), radius=None), x, z
+    return _noted(_rows(columns, norm=type(threat).__name__.lower(), radius=None), notes), x, z
+
+
+def _noted(rows: Sequence[Row], notes: Sequence[str | None]) -> list[Row]:
+    """Rows with why the attack could not run; an example that is wrong all the same needs no attack."""
+    return [{**row, "not_run": note if row["correct"] else None} for row, note in zip(rows, notes, strict=True)]
 
 
 def _certify(
@@ -101,4 +111,4 @@ def _rows(columns: dict[str, Tensor], **same: Any) -> list[Row]:
     """Rows of columns, with what is the same in all of them; nothing here is composed."""
     wide = {name: column.double() if column.is_floating_point() else column for name, column in columns.items()}
     frame = pl.DataFrame({name: column.cpu().numpy() for name, column in wide.items()})
-    return [{**row, **same, "by": None, "steps": None} for row in frame.to_dicts()]
+    return [{**row, **same, "by": None, "steps": None, "not_run": None} for row in frame.to_dicts()]

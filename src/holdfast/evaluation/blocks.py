@@ -104,7 +104,9 @@ def _run_block(named: Named, setting: Setting, number: int, places: range) -> li
     keep = setting.how.gallery if places.start == 0 else 0
     with evaluating(setting.subject.model), unchanging(setting.bounds):
         for _, part in setting.batches(places):
-            new, x, z = run_batch(setting.subject.model, part, named.check, setting.streams(part), until=setting.until)
+            new, x, z = run_batch(
+                setting.subject.model, part, named.check, setting.streams(part), until=setting.until, pool=setting.pool
+            )
             if not rows and z is not x:
                 named.keep_images(setting, x[:keep], z[:keep], new[:keep])
             rows += new

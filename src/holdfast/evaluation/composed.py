@@ -42,7 +42,9 @@ def run_composed(named: Named, setting: Setting) -> Iterator[Block]:
             rng = setting.streams(part).split(step)
             try:
                 with evaluating(setting.subject.model):
-                    rows, _, z = run_batch(setting.subject.model, part, components[step], rng, until=setting.until)
+                    rows, _, z = run_batch(
+                        setting.subject.model, part, components[step], rng, until=setting.until, pool=setting.pool
+                    )
             except OutOfTimeError:
                 spent = True
                 break
@@ -109,8 +111,15 @@ def after(row: Row, new: Row, step: str) -> Row:
         "queries": row["queries"] + new["queries"],
         "seconds": row["seconds"] + new["seconds"],
         "by": row["by"] or (step if entry["broke"] else None),
+        "not_run": _not_run(row, new, step) if kept["correct"] else None,
         "steps": [*outcomes(row).values(), entry, *(waiting if kept["correct"] else [])],
     }
+
+
+def _not_run(row: Row, new: Row, step: str) -> str | None:
+    """Which components could not run, and why."""
+    reasons = (row["not_run"], f"{step}: {new['not_run']}" if new["not_run"] else None)
+    return "; ".join(filter(None, reasons)) or None
 
 
 class State:

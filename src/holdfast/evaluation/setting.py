@@ -13,11 +13,14 @@ from typing import Any
 import polars as pl
 from torch import Tensor
 
+from holdfast.attacks.starting import Pool
 from holdfast.checks import Check, is_attack, is_certifier
 from holdfast.data import Split
 from holdfast.evaluation.batch import Row
+from holdfast.evaluation.deadline import Deadline
 from holdfast.evaluation.gallery import keep_images
 from holdfast.evaluation.source import with_source
+from holdfast.evaluation.starting import first_of_each_class
 from holdfast.evaluation.subject import Subject
 from holdfast.lipschitz.margins import Known
 from holdfast.recipe import EvaluateRecipe, describe
@@ -77,6 +80,15 @@ class Setting:
     def bounds(self) -> Known:
         """Lipschitz bounds of the model, as far as they were asked for; it does not change."""
         return {}
+
+    @cached_property
+    def _pool(self) -> Pool:
+        split = self.split.select(self.order)
+        return first_of_each_class(Deadline(self.subject.model, self.until), split, self.how.batch_size)
+
+    def pool(self) -> Pool:
+        """Images that decision-based attacks start from: the same for all blocks, made when an attack asks for them."""
+        return self._pool
 
     @cached_property
     def order(self) -> Tensor:

@@ -68,6 +68,8 @@ class Results:
         ]
         bound = self.table["unsettled"].sum() > 0
         upper = ["accuracies of unfinished attacks are upper bounds"] if bound else []
+        open_ = self.table.filter(pl.col("not_attacked") > 0).select("check", "not_attacked", "examples", "reason")
+        left += [f"not attacked: {check} on {n} of {m} examples ({why})" for check, n, m, why in open_.iter_rows()]
         return "\n".join([_table(rows), *radii, *left, *upper, *(f"warning: {line}" for line in self.warnings)])
 
 

@@ -11,7 +11,7 @@ from holdfast.analysis.checks import Check
 from holdfast.report.numbers import count, several
 from holdfast.report.runs import RunData
 from holdfast.report.tables import NOT_RUN, Cell, Table
-from holdfast.results import accuracies, confusion, per_class, unsettled
+from holdfast.results import accuracies, confusion, not_attacked, per_class, unsettled, waiting
 
 LIMIT = 40  # classes in a table; more are not read by anyone
 
@@ -100,8 +100,10 @@ def _matrix(run: RunData, title: str, matrix: list[list[int]], rows: pl.DataFram
 
 
 def _waiting(rows: pl.DataFrame) -> str:
-    number = rows.select(unsettled().sum()).item()
-    return f"Unfinished: {several(number, 'example')} waiting, counted as right here. " if number else ""
+    counts = {"waiting": waiting(), "not attacked": not_attacked()}
+    numbers = rows.select(**{state: mask.sum() for state, mask in counts.items()}).row(0, named=True)
+    states = " and ".join(f"{several(number, 'example')} {state}" for state, number in numbers.items() if number)
+    return f"Unfinished: {states}, counted as right here. " if states else ""
 
 
 def _mistakes(run: RunData, matrix: list[list[int]]) -> str:

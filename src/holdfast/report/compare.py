@@ -12,7 +12,7 @@ from holdfast.report.numbers import count, p_value, points, several
 from holdfast.report.runs import RunData
 from holdfast.report.same_images import REMEDY
 from holdfast.report.tables import Cell, Table
-from holdfast.results import compared, unsettled
+from holdfast.results import compared, not_attacked, unsettled
 from holdfast.statistics import Paired, holm
 
 LEVEL = 0.05
@@ -59,7 +59,7 @@ def comparison(first: RunData, second: RunData) -> Comparison:
     order = {check.name: place for place, check in enumerate(first.main_checks)}
     shared = [name for name in order if name in {check.name for check in second.main_checks}]
     rows = pl.concat([run.main_rows.filter(pl.col("check").is_in(shared)) for run in (first, second)])
-    single = rows.select("run", "example", "correct", "check", open=unsettled())
+    single = rows.select("run", "example", "correct", "check", state=_state(unsettled()))
     rows = pl.concat([single, *(_jointly(rows, threat).select(single.columns) for threat in threats(rows))])
     unknown = _unknown(rows)
     finished = rows.filter(~pl.col("check").is_in(list(unknown)))
@@ -117,15 +117,21 @@ def _jointly(rows: pl.DataFrame, threat: Budget) -> pl.DataFrame:
     """Rows of one more check, the worst case of a threat; none where a single attack counts, which has its own row."""
     several_attacks = within(rows, threat).filter(pl.col("method") != "clean")["check"].n_unique() > 1
     joint = survivors(rows if several_attacks else rows.clear(), threat)
-    return joint.with_columns(check=pl.lit(title(threat)), open=pl.col("unsettled"))
+    return joint.with_columns(check=pl.lit(title(threat)), state=_state(pl.col("unsettled")))
+
+
+def _state(unsettled: pl.Expr) -> pl.Expr:
+    """Why an example is open, in words; null if it is not."""
+    reason = pl.format("not attacked ({})", "not_run")
+    return pl.when(not_attacked()).then(reason).when(unsettled).then(pl.lit("waiting"))
 
 
 def _unknown(rows: pl.DataFrame) -> dict[str, str]:
-    """Checks in which examples of a run wait, with how many of which run; no difference of theirs is known."""
-    open_ = rows.filter("open").group_by("check", "run", maintain_order=True).len()
+    """Checks that did not run on all examples, with how many of which run; no difference of theirs is known."""
+    missing = rows.filter(pl.col("state").is_not_null()).group_by("check", "run", "state", maintain_order=True).len()
     words: dict[str, list[str]] = {}
-    for check, run, number in open_.iter_rows():
-        words.setdefault(check, []).append(f"{several(number, 'example')} of {run} waiting")
+    for check, run, state, number in missing.iter_rows():
+        words.setdefault(check, []).append(f"{several(number, 'example')} of {run} {state}")
     return {check: ", ".join(parts) for check, parts in words.items()}
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from holdfast.report.numbers import count, decimal, several
 from holdfast.report.runs import RunData
+from holdfast.report.shares import share_of
 from holdfast.report.tables import Cell, Table
 from holdfast.results import accuracies, yields
 
@@ -20,7 +21,7 @@ def yield_tables(runs: Sequence[RunData]) -> tuple[Table, ...]:
 
 def _tables(run: RunData, weights: str) -> list[Table]:
     rows = run.rows.filter(run.rows["weights"] == weights)
-    waiting = dict(accuracies(rows).select("check", "unsettled").iter_rows())
+    waiting = {row["check"]: share_of(row).waiting for row in accuracies(rows).iter_rows(named=True)}
     steps: dict[str, list[dict[str, Any]]] = {}
     for step in yields(rows).iter_rows(named=True):
         steps.setdefault(step["check"], []).append(step)

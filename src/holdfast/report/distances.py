@@ -40,6 +40,8 @@ class Distances:
         eps: the largest distance of interest.
         broken: distance of every broken example in order, 0 where it was wrong before.
         examples: how many there are, broken or not.
+        not_attacked: how many of them are right and could not be attacked.
+        reason: why they could not.
     """
 
     place: int
@@ -49,6 +51,8 @@ class Distances:
     eps: float
     broken: NDArray[np.float64]
     examples: int
+    not_attacked: int = 0
+    reason: str = ""
 
     def right(self, eps: float) -> int:
         """Examples that are right although the adversary may go as far as eps."""
@@ -89,7 +93,9 @@ def _distances(place: int, weights: str, check: Check, budget: Budget, rows: pl.
         .then(0.0)
         .otherwise(pl.col("distance").fill_nan(0.0).fill_null(0.0).clip(0.0, budget.size))
     )
-    return Distances(place, weights, check, budget.axis, budget.size, np.sort(broken.to_series().to_numpy()), len(mine))
+    missing = accuracies(mine).select("not_attacked", "reason").row(0)
+    distances = np.sort(broken.to_series().to_numpy())
+    return Distances(place, weights, check, budget.axis, budget.size, distances, len(mine), *missing)
 
 
 def distance_charts(runs: Sequence[RunData], found: Sequence[Distances]) -> tuple[Chart, ...]:
@@ -116,7 +122,8 @@ def _steps(one: Distances, kind: str) -> Curve:
     if len(places) > STEPS:
         places = np.linspace(0.0, one.eps, STEPS)
     right = [one.right(float(eps)) / one.examples for eps in places]
-    return Curve(one.place, kind, tuple(float(eps) for eps in places), tuple(right), form="steps")
+    bound = f", at most: {one.not_attacked} not attacked" if one.not_attacked else ""
+    return Curve(one.place, f"{kind}{bound}", tuple(float(eps) for eps in places), tuple(right), form="steps")
 
 
 def _histogram(one: Distances, kind: str, far: float) -> Curve:
@@ -162,18 +169,28 @@ def curve_tables(runs: Sequence[RunData], found: Sequence[Distances]) -> tuple[T
 
 def quartile_table(runs: Sequence[RunData], found: Sequence[Distances]) -> Table:
     """Quartiles of the distances of every minimum-norm check."""
+    missing = any(one.not_attacked for one in found)
     rows = []
     for one in found:
         right = one.examples - one.wrong_before
-        beyond = right - len(one.found)
+        beyond = right - len(one.found) - one.not_attacked
         cells = [Cell(count(one.examples)), Cell(count(one.wrong_before))]
         cells += [_quantile(one, share) for share in (0.25, 0.5, 0.75)]
         cells.append(Cell(count(beyond), percent(beyond / right) if right else ""))
+        cells += [Cell(count(one.not_attacked), one.reason)] if missing else []
         rows.append((_heading(runs, one), cells))
     return Table(
-        "Smallest distances found, over the examples that are right before; those that stand are beyond ε.",
+        "Smallest distances found, over the examples that are right before; those that survive are beyond ε.",
         "Attack",
-        ("Examples", "Wrong before", "Lower quartile", "Median", "Upper quartile", "Beyond ε"),
+        (
+            "Examples",
+            "Wrong before",
+            "Lower quartile",
+            "Median",
+            "Upper quartile",
+            "Beyond ε",
+            *["Not attacked"] * missing,
+        ),
         rows,
     )
 
@@ -183,7 +200,9 @@ def _right_at(one: Distances, eps: float) -> Cell:
         return Cell("beyond its ε")
     right = one.right(eps)
     ends = wilson(right, one.examples)
-    return share_cell(Share(right / one.examples, ends.low, ends.high))
+    low = wilson(right - one.not_attacked, one.examples).low if one.not_attacked else ends.low
+    share = Share(right / one.examples, low, ends.high, not_attacked=one.not_attacked, reason=one.reason)
+    return share_cell(share)
 
 
 def _quantile(one: Distances, share: float) -> Cell:

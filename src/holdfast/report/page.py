@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 
@@ -29,10 +29,11 @@ from holdfast.report.summary import verdict
 from holdfast.report.tables import alarm, cost, epochs, headline, training_cost, unfinished_table
 from holdfast.report.trust import trust
 from holdfast.report.unfinished import gaps
-from holdfast.results import unsettled
+from holdfast.results import not_attacked, unsettled
 
 EXAMPLES = 480  # in all galleries of a page together
 HELD, SO_FAR, FOOLED, WRONG_BEFORE = "held", "held so far", "fooled", "wrong already before"
+NOT_ATTACKED = "not attacked"
 
 
 @dataclass(frozen=True)
@@ -165,13 +166,14 @@ def _galleries(runs: Sequence[RunData]) -> list[tuple[RunData, gallery.Gallery, 
 
 def _pictures(run: RunData, shown: gallery.Gallery, limit: int) -> list[Picture]:
     here = (pl.col("weights") == shown.weights) & (pl.col("check") == shown.check)
-    waiting = set(run.rows.filter(here & unsettled())["example"])
-    return [_picture(run, shown, index, waiting) for index in range(min(len(shown.x), limit))]
+    open_ = run.rows.filter(here & unsettled()).select("example", not_attacked())
+    states = {example: NOT_ATTACKED if missed else SO_FAR for example, missed in open_.iter_rows()}
+    return [_picture(run, shown, index, states) for index in range(min(len(shown.x), limit))]
 
 
-def _picture(run: RunData, shown: gallery.Gallery, index: int, waiting: Set[int]) -> Picture:
+def _picture(run: RunData, shown: gallery.Gallery, index: int, states: Mapping[int, str]) -> Picture:
     label, before, after = (int(values[index]) for values in (shown.label, shown.before, shown.after))
-    held = FOOLED if after != label else SO_FAR if int(shown.example[index]) in waiting else HELD
+    held = FOOLED if after != label else states.get(int(shown.example[index]), HELD)
     return Picture(
         example=int(shown.example[index]),
         label=run.class_name(label),

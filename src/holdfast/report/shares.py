@@ -20,6 +20,8 @@ class Share:
         high: upper end.
         waiting: examples that count as right although a component of the attack has not run on them.
         absent: checks that could lower the number and have not run at all.
+        not_attacked: examples that count as right although the attack could not run on them.
+        reason: why it could not.
     """
 
     value: float
@@ -27,11 +29,13 @@ class Share:
     high: float
     waiting: int = 0
     absent: int = 0
+    not_attacked: int = 0
+    reason: str = ""
 
     @property
     def bound(self) -> bool:
         """Whether the value is only an upper bound."""
-        return bool(self.waiting or self.absent)
+        return bool(self.waiting or self.absent or self.not_attacked)
 
     @property
     def text(self) -> str:
@@ -47,6 +51,9 @@ class Share:
     def note(self) -> str:
         """The interval, and why the number is only a bound."""
         reasons = [f"{several(self.waiting, 'example')} waiting"] if self.waiting else []
+        reasons += (
+            [f"{several(self.not_attacked, 'example')} not attacked ({self.reason})"] if self.not_attacked else []
+        )
         reasons += [f"{several(self.absent, 'check')} not run"] if self.absent else []
         return ", ".join([self.interval, *reasons])
 
@@ -54,10 +61,12 @@ class Share:
 def share_of(row: Mapping[str, Any], *, absent: int = 0) -> Share:
     """The accuracy in a row of `results.accuracies` or `analysis.worst_case.worst_case`.
 
-    The interval of a bound reaches from that of the worst outcome, in which all waiting examples fall, to that of the
-    best; with checks that have not run at all, everything may fall. Where nothing is right, nothing can fall.
+    The interval of a bound reaches from that of the worst outcome, in which all examples break that wait or could not
+    be attacked, to that of the best; with checks that have not run at all, every example may break. Where nothing is
+    right, nothing can.
     """
-    correct, examples, waiting = row["correct"], row["examples"], row["unsettled"]
-    absent = absent if correct else 0
-    low = wilson(correct - waiting, examples).low if waiting else row["low"]
-    return Share(row["accuracy"], 0.0 if absent else low, row["high"], waiting, absent)
+    correct, examples, unsettled = row["correct"], row["examples"], row["unsettled"]
+    absent, missing = absent if correct else 0, row["not_attacked"]
+    low = wilson(correct - unsettled, examples).low if unsettled else row["low"]
+    low = 0.0 if absent else low
+    return Share(row["accuracy"], low, row["high"], unsettled - missing, absent, missing, row["reason"])

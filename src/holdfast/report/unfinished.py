@@ -11,7 +11,7 @@ import polars as pl
 
 from holdfast.analysis.checks import MINIMUM_NORM, Budget, finite
 from holdfast.report.runs import RunData
-from holdfast.results import yields
+from holdfast.results import not_attacked, yields
 
 NAMED = re.compile(r"\b(?P<norm>\w+) eps=(?P<eps>[\d.e+-]+(?:/\d+)?)")
 """The threat in the name of an attack, such as `pgd linf eps=8/255 steps=20`."""
@@ -28,6 +28,7 @@ class Gap:
         component: of a composed attack; empty for the check as a whole.
         examples: how many it was not run on.
         absent: whether the check left no row at all.
+        reason: why it could not run on them; empty where it only was not reached.
     """
 
     run: str
@@ -36,11 +37,13 @@ class Gap:
     component: str
     examples: int
     absent: bool = False
+    reason: str = ""
 
     @property
     def what(self) -> str:
-        """Check and component."""
-        return f"{self.check}: {self.component}" if self.component else self.check
+        """Check and component, with the reason if there is one."""
+        what = f"{self.check}: {self.component}" if self.component else self.check
+        return f"{what} ({self.reason})" if self.reason else what
 
 
 def counts_in(check: str, threat: Budget) -> bool:
@@ -69,9 +72,8 @@ def absent(run: RunData, weights: str, threat: Budget) -> int:
 
 def unseen(run: RunData, weights: str) -> dict[str, int]:
     """How many examples each check of some weights has not seen; only those that lack any."""
-    return {
-        gap.check: gap.examples for gap in gaps(run) if gap.weights == weights and not (gap.component or gap.absent)
-    }
+    missing = [gap for gap in gaps(run) if gap.weights == weights]
+    return {gap.check: gap.examples for gap in missing if not (gap.component or gap.absent or gap.reason)}
 
 
 def _of_weights(run: RunData, weights: str, said: object) -> list[Gap]:
@@ -84,6 +86,7 @@ def _of_weights(run: RunData, weights: str, said: object) -> list[Gap]:
         missing = _missing(run, examples, told.get(check, 0))
         found += [Gap(run.label, weights, check, "", missing)] if missing else []
         found += [Gap(run.label, weights, check, step, n) for step, n in _waiting(rows, check) if n]
+        found += [Gap(run.label, weights, check, "", n, reason=why) for why, n in _not_attacked(rows, check)]
     known = [what for what in told if any(what == check or what.startswith(f"{check}: ") for check in seen)]
     return found + [Gap(run.label, weights, what, "", n, absent=True) for what, n in told.items() if what not in known]
 
@@ -98,6 +101,11 @@ def _missing(run: RunData, seen: int, said: int) -> int:
 
 def _waiting(rows: pl.DataFrame, check: str) -> list[tuple[str, int]]:
     return list(yields(rows.filter(pl.col("check") == check)).select("step", "waiting").iter_rows())
+
+
+def _not_attacked(rows: pl.DataFrame, check: str) -> list[tuple[str, int]]:
+    mine = rows.filter((pl.col("check") == check) & not_attacked())
+    return list(mine.group_by("not_run").len().sort("not_run").iter_rows())
 
 
 def _counts(said: object) -> Mapping[str, int]:

@@ -27,7 +27,8 @@ def summary(rows: pl.DataFrame, goal: Goal) -> float:
         goal: what to sum up.
 
     Raises:
-        LedgerError: a check has no such quantity, as attacks have no radius.
+        LedgerError: a check has no such quantity, as attacks have no radius, or an attack could not run on an example:
+            counted as right, the examples that nothing attacked would make a network look robust.
     """
     labels = [describe(check, Check)[1] for check in goal.checks]
     here = rows.filter(pl.col("check").is_in(labels))
@@ -37,6 +38,11 @@ def summary(rows: pl.DataFrame, goal: Goal) -> float:
         "loss": pl.col("loss"),
         "radius": pl.col("radius") * pl.col("correct"),
     }[goal.score]
+    missing = here.filter(pl.col("correct") & pl.col("not_run").is_not_null())
+    if len(missing):
+        check, reason = missing.select("check", "not_run").row(0)
+        many = f"{missing.filter(pl.col('check') == check).height} of {here.filter(pl.col('check') == check).height}"
+        raise LedgerError(f"search.objective: '{check}' could not run on {many} examples ({reason}); choose another check")
     least = goal.score in ("accuracy", "radius")
     over = pl.col("value").mean() if goal.over == "mean" else pl.col("value").min() if least else pl.col("value").max()
     if goal.over == "worst" and goal.score in ("accuracy", "error"):

@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from holdfast.errors import LedgerError
-from holdfast.results import unsettled
+from holdfast.results import waiting
 from holdfast.verdicts.record import Verdict
 from holdfast.verdicts.rules import Pair, Rung, beaten, growing
 
@@ -66,7 +66,7 @@ def from_rows(rows: pl.DataFrame) -> list[Verdict]:
 
     Args:
         rows: of one run and its weights, with the columns check, method, params, norm, example and correct, and for
-            composed attacks steps; others are ignored.
+            composed attacks steps, for attacks that could not run not_run; others are ignored.
     """
     tried = list(_tried(rows))
     return [_eps(tried), _convergence(tried), _black_box(tried, rows)]
@@ -88,8 +88,9 @@ def _tried(rows: pl.DataFrame) -> Iterator[Tried]:
 
 
 def _finished(rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows of the checks that no example waits for."""
-    return rows.filter(~unsettled().any().over("check")) if "steps" in rows.columns else rows
+    """Rows of the checks that no example waits for, without the examples that an attack could not run on."""
+    rows = rows.filter(pl.col("not_run").is_null()) if "not_run" in rows.columns else rows
+    return rows.filter(~waiting().any().over("check")) if "steps" in rows.columns else rows
 
 
 def _parsed(check: str, params: str) -> Any:
