@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from holdfast.attacks import ART, PGD
+from holdfast.attacks.starting import Attempt, Pool
 from holdfast.errors import RecipeError
 from holdfast.queries import Counted
 from holdfast.threat import L0, L1, L2, Linf
@@ -126,3 +127,23 @@ def test_shows_no_progress_bars(capfd):
     model, x = linear(3), images(2)
     ART(attack="CarliniL2Method", threat=L2(1.0), options={"max_iter": 1})(model, x, model(x).argmax(1))
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("targeted", [False, True])
+@pytest.mark.parametrize("name", ["BoundaryAttack", "HopSkipJump"])
+def test_an_example_without_a_start_is_noted_and_starts_from_an_image_of_the_other_class(name, targeted):
+    # Class 1 is brighter than all noise, and a pool has one bright image.
+    def bright(z):
+        signed = z.flatten(1).mean(1) - 0.8
+        return torch.stack([torch.zeros_like(signed), 50 * signed], 1)
+
+    x, y = images(2, low=0.3, high=0.5), torch.zeros(2, dtype=torch.int64)
+    attack = ART(attack=name, threat=L2(4.0), options={"max_iter": 5, "init_size": 5})
+    target, notes = 1 - y if targeted else None, [None, None]
+    assert torch.equal(attack(Attempt(bright, notes), x, y, target=target), x)
+    assert notes == ["no starting point"] * 2
+    pool = Pool(torch.stack([x[0], torch.ones_like(x[0])]), torch.tensor([0, 1]))
+    notes = [None, None]
+    z = attack(Attempt(bright, notes, lambda: pool), x, y, target=target)
+    assert bool((bright(z).argmax(1) == 1).all())
+    assert notes == [None, None]

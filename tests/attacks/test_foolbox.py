@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from holdfast.attacks import PGD, Foolbox
+from holdfast.attacks.starting import Attempt, Pool
 from holdfast.errors import RecipeError
 from holdfast.threat import L0, L1, L2, Linf
 from tests.zoo import (
@@ -153,15 +154,52 @@ def test_hopskipjump_minimises_the_norm_of_the_threat(threat):
     assert bool((flat < 1.3).all() if isinstance(threat, Linf) else (flat > 1.3).all()), flat
 
 
+def constant(x):
+    return 0 * x.flatten(1)[:, :2] + torch.tensor([1.0, 0.0], dtype=x.dtype)
+
+
 @pytest.mark.filterwarnings("ignore:.*failed to draw")
-def test_where_there_is_no_point_to_start_from_nothing_is_found():
+@pytest.mark.parametrize("name", ["BoundaryAttack", "HopSkipJumpAttack"])
+@pytest.mark.parametrize("together", [1, 2])
+def test_an_example_without_a_point_to_start_from_is_noted_as_not_attacked(name, together):
     x, y = images(2), torch.zeros(2, dtype=torch.int64)
+    attack = Foolbox(attack=name, threat=L2(1.0), options={"steps": 2}, together=together)
+    notes = [None, None]
+    assert torch.equal(attack(Attempt(constant, notes), x, y), x)
+    assert notes == ["no starting point"] * 2
+    with pytest.warns(RuntimeWarning, match="2 of 2 examples not attacked: no starting point"):
+        attack(constant, x, y)
 
-    def constant(x):
-        return 0 * x.flatten(1)[:, :2] + torch.tensor([1.0, 0.0], dtype=x.dtype)
 
-    attack = Foolbox(attack="BoundaryAttack", threat=L2(1.0), options={"steps": 2})
-    assert torch.equal(attack(constant, x, y), x)
+@pytest.mark.filterwarnings("ignore:.*failed to draw")
+@pytest.mark.parametrize("targeted", [False, True])
+@pytest.mark.parametrize(("name", "steps"), [("BoundaryAttack", 200), ("HopSkipJumpAttack", 5)])
+def test_from_an_image_of_the_other_class_an_attack_finds_what_it_does_not_find_from_noise(name, steps, targeted):
+    # Class 1 is brighter than all noise on the way to these points, and a pool has one bright image.
+    def bright(z):
+        signed = z.flatten(1).mean(1) - 0.8
+        return torch.stack([torch.zeros_like(signed), 50 * signed], 1)
+
+    x, y = images(2, low=0.3, high=0.5), torch.zeros(2, dtype=torch.int64)
+    target = 1 - y if targeted else None
+    attack = Foolbox(attack=name, threat=L2(4.0), options={"steps": steps})
+    notes = [None, None]
+    attack(Attempt(bright, notes), x, y, target=target)
+    assert notes == ["no starting point"] * 2
+    pool = Pool(torch.stack([x[0], torch.ones_like(x[0])]), torch.tensor([0, 1]))
+    z = attack(Attempt(bright, [None, None], lambda: pool), x, y, target=target)
+    assert bool((bright(z).argmax(1) == 1).all())
+    assert bool((L2(1.0).distance(z, x) <= 1.1 * (0.8 - x.mean((1, 2, 3))) * 4).all())
+
+
+def test_a_point_outside_of_the_budget_is_noted_as_not_attacked():
+    model, x = linear(3), images(4)
+    notes = [None] * 4
+    attack = Foolbox(attack="LinfAdditiveUniformNoiseAttack", threat=Linf(0.1))
+    with pytest.warns(RuntimeWarning, match="points left the linf ball"):
+        attack(Attempt(model, notes), x, model(x).argmax(1))
+    assert set(notes) <= {None, "its point left the threat set"}
+    assert any(notes)
 
 
 def test_an_attack_for_any_distance_gets_that_of_the_threat():

@@ -76,6 +76,15 @@ def test_a_quantity_that_a_check_lacks_is_refused():
         summary(LEDGER, Goal(checks=(FEW,), score="radius"))
 
 
+@pytest.mark.parametrize("score", ["accuracy", "error"])
+def test_an_example_that_could_not_be_attacked_is_no_value(score):
+    reason = pl.when((pl.col("example") == 3) & (pl.col("check") == describe(MANY, Check)[1])).then(pl.lit("no starting point"))
+    open_ = LEDGER.with_columns(not_run=reason)
+    with pytest.raises(LedgerError, match=r"could not run on 1 of 4 examples \(no starting point\)"):
+        summary(open_, Goal(checks=(FEW, MANY), score=score))
+    assert summary(open_, Goal(checks=(FEW,), score=score)) == summary(LEDGER, Goal(checks=(FEW,), score=score))
+
+
 def test_losses_and_errors_are_better_small_unless_said_otherwise():
     assert [Goal(score=s).maximize for s in ("accuracy", "robust_accuracy", "loss")] == [True, True, False]
     assert not Goal(score="error", checks=(FEW,)).maximize

@@ -31,6 +31,9 @@ NORMS = {
 }
 """The p of attacks that have one norm and no argument for it. Where nothing is known, the points found decide."""
 
+WALKS = ("BoundaryAttack", "HopSkipJump")
+"""Attacks that walk from a success to a success."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ART:
@@ -38,7 +41,8 @@ class ART:
 
     An attack with an `eps` gets the threat's, one with a `norm` its norm. Where it minimises a distance instead, a
     point beyond eps is no success: the image itself is returned. Examples that are lost already are not attacked.
-    HopSkipJump and BoundaryAttack draw their start from a generator that nobody can seed: their results vary.
+    HopSkipJump and BoundaryAttack draw their start from a generator that nobody can seed: their results vary. Where
+    they find none, they get an image of another class, if there are images.
 
     Args:
         attack: name of a class in `art.attacks.evasion`, such as ProjectedGradientDescent or CarliniL2Method.
@@ -83,11 +87,14 @@ def _make(wanted: foreign.Foreign, model: foreign.Bridge, *, targeted: bool, see
         raise foreign.wrong_aim(targeted)
     attack = foreign.built(kind, given)
 
-    def find(x: Tensor, labels: Tensor) -> Any:
+    def find(x: Tensor, labels: Tensor, **start: Any) -> Any:
         one_hot = nn.functional.one_hot(labels, model.classes)
-        return attack.generate(x=x.cpu().numpy(), y=one_hot.cpu().numpy())
+        return attack.generate(x=x.cpu().numpy(), y=one_hot.cpu().numpy(), **start)
 
-    return foreign.Made(find, "eps" in given)
+    def find_from(x: Tensor, labels: Tensor, start: Tensor) -> Any:
+        return find(x, labels, x_adv_init=start.cpu().numpy())
+
+    return foreign.Made(find, "eps" in given, find_from if wanted.attack in WALKS else None)
 
 
 def _classifier(art: Any, model: foreign.Bridge) -> Any:

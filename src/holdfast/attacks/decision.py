@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -12,7 +11,7 @@ import torch
 from torch import Tensor
 
 from holdfast.attacks.minimal import Rows
-from holdfast.attacks.starting import NO_START, Pool, note_not_run, starting_images
+from holdfast.attacks.starting import Pool, report_no_start, starting_images
 from holdfast.threat.ball import Ball
 from holdfast.threat.shape import per_example
 
@@ -45,11 +44,7 @@ def walked(threat: Ball, rows: Rows, tries: int, walk: Callable[[Rows, Tensor], 
         walk: from rows and a success of each to the points to return.
     """
     start, available = first_success(rows, proposals(threat, rows, tries))
-    missing = int((~available).sum())
-    if missing and not note_not_run(rows.model, ~available, NO_START):
-        remedy = "give the attack images to start from with StartingFrom"
-        line = f"{missing} of {len(rows)} examples not attacked: {NO_START}; {remedy}"
-        warnings.warn(line, RuntimeWarning, stacklevel=2)
+    report_no_start(rows.model, ~available)
     end = rows.x.clone()
     if available.any():
         end[available] = walk(rows[available], start[available])

@@ -15,13 +15,17 @@ from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams
 from holdfast.types import Classifier, Threat
 
+WALKS = ("BoundaryAttack", "HopSkipJumpAttack")
+"""Attacks that walk from a success to a success."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Foolbox:
     """An attack of foolbox (extra `foolbox`).
 
     Attacks with a budget get eps, those that minimise a distance search without a bound. A point beyond eps is no
-    success: the image itself is returned. Examples that are lost already are not attacked.
+    success: the image itself is returned. Examples that are lost already are not attacked. Where BoundaryAttack
+    or HopSkipJumpAttack has no starting point, it gets an image of another class, if there are images.
 
     Args:
         attack: name of a class in `foolbox.attacks`, such as LinfPGD or L2CarliniWagnerAttack.
@@ -70,16 +74,20 @@ def _make(wanted: foreign.Foreign, model: foreign.Bridge, *, targeted: bool, see
     budgeted = isinstance(attack, foolbox.attacks.base.FixedEpsilonAttack)
     budget = {"epsilon": wanted.threat.eps} if budgeted else {}
 
-    def find(x: Tensor, labels: Tensor) -> Any:
+    def find(x: Tensor, labels: Tensor, **start: Tensor) -> Any:
         wrapped = foolbox.PyTorchModel(model, bounds=(0, 1), device=x.device)
         try:
-            return attack.run(wrapped, x, criterion(labels), **budget)
+            return attack.run(wrapped, x, criterion(labels), **budget, **start)
         except ValueError as error:
-            if len(x) == 1 and "init_attack failed" in str(error):  # no point to start from: nothing is found
+            if "init_attack failed" in str(error) or "starting_points are not adversarial" in str(error):
                 return x
             raise foreign.wrong_aim(targeted) if str(error) == "unsupported criterion" else error from None
 
-    return foreign.Made(find, budgeted)
+    def find_from(x: Tensor, labels: Tensor, start: Tensor) -> Any:
+        return find(x, labels, starting_points=start)
+
+    walks = isinstance(attack, tuple(getattr(foolbox.attacks, name) for name in WALKS))
+    return foreign.Made(find, budgeted, find_from if walks else None)
 
 
 def _known(foolbox: Any) -> dict[str, Any]:

@@ -4,7 +4,8 @@ A library gets a few examples at a time, one by default, and a stand-in for the 
 the model is counted for its example, random numbers come from the example's own stream, and weights, gradients and
 modes of the model are out of reach. What it returns is believed as far as the threat allows: a point beyond eps, or
 outside the box, is no success within eps, and the image itself stands for it. Nothing is clipped, except for what
-rounding explains.
+rounding explains. An example for which an attack has no starting point, or whose point leaves a budget that the library
+was given, is noted as not attacked.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from holdfast.attacks.search import Aim, in_the_box
+from holdfast.attacks.starting import note_not_run, report_no_start, starting_images
 from holdfast.errors import HoldfastError, ModelError, RecipeError, unknown
 from holdfast.gradients import require_gradients, without_weights
 from holdfast.losses import cross_entropy
@@ -37,6 +39,9 @@ ORDERS: dict[type[Threat], float] = {Linf: math.inf, L2: 2.0, L1: 1.0, L0: 0.0}
 
 Find = Callable[[Tensor, Tensor], Any]
 """Images (n, C, H, W) and labels, or targets, (n,) to the points found, as a tensor or array."""
+
+FindFrom = Callable[[Tensor, Tensor, Tensor], Any]
+"""The same with a point to start from for each image, (n, C, H, W)."""
 
 
 class Foreign(Protocol):
@@ -70,10 +75,13 @@ class Made:
     Args:
         find: runs it.
         budgeted: whether the library knows eps and promises to stay within it.
+        find_from: runs it from given points; None unless it walks from a success to a success, so that where it ends
+            without one it had no starting point.
     """
 
     find: Find
     budgeted: bool
+    find_from: FindFrom | None = None
 
 
 class Make(Protocol):
@@ -109,6 +117,9 @@ class Bridge(nn.Module):
         x: the images to ask about, for their shape, device and dtype, (n, ...).
         dtype: what the library computes in.
         classes: how many logits the model has.
+
+    Attributes:
+        images: those images as the library gets them.
     """
 
     def __init__(self, model: Classifier, x: Tensor, dtype: torch.dtype, classes: int) -> None:
@@ -154,26 +165,33 @@ def run(
         logits = without_weights(model)(x)
     standing = ~aim.reached(logits)
     dtype = x.dtype if x.dtype in library.dtypes else library.dtypes[0]
-    excess = x.new_zeros(len(x))
+    excess, stuck = x.new_zeros(len(x)), torch.zeros_like(standing)
     for start in range(0, len(x), foreign.together):
         rows = start + standing[start : start + foreign.together].nonzero()[:, 0]
         if len(rows):
             bridge = Bridge(Shared(narrow(model, rows), len(rows)), x[rows], dtype, logits.shape[1])
-            z, budgeted = _find(library, foreign, bridge, aim[rows], rng[rows])
+            z, budgeted, stuck[rows] = _find(library, foreign, bridge, aim[rows], rng[rows], model)
             found[rows], over = _believed(foreign.threat, z, x[rows], dtype)
             excess[rows] = over if budgeted else 0
-    _say_who_left(f"{library.name} {foreign.attack}", excess, foreign.threat)
+    report_no_start(model, stuck)
+    _report_excess(f"{library.name} {foreign.attack}", model, excess, foreign.threat)
     return found
 
 
-def _find(library: Library, foreign: Foreign, bridge: Bridge, aim: Aim, rng: Streams) -> tuple[Tensor, bool]:
-    """What the library finds for a few examples, like the images; and whether it promises to stay within eps."""
+def _find(
+    library: Library, foreign: Foreign, bridge: Bridge, aim: Aim, rng: Streams, model: Classifier
+) -> tuple[Tensor, bool, Tensor]:
+    """What the library finds for a few examples, like the images.
+
+    Also whether it promises to stay within eps, and which examples it had no starting point for, (n,) bool.
+    """
     x = bridge.images
     require_gradients()
     try:
         with global_generators(rng, x.device) as seed, torch.enable_grad(), _without_their_deprecations():
             made = library.make(foreign, bridge, targeted=aim.targeted, seed=seed)
             z = torch.as_tensor(made.find(x.clone(), aim.labels.clone())).detach().to(x)
+            z, stuck = _with_starts(made, foreign.threat, bridge, aim, z, model)
     except HoldfastError:
         raise
     except ValueError as error:  # what our own `make` refuses, and most of what libraries do
@@ -183,7 +201,30 @@ def _find(library: Library, foreign: Foreign, bridge: Bridge, aim: Aim, rng: Str
     if z.shape != x.shape or not bool(z.isfinite().all()):
         what = f"points of shape {tuple(z.shape)}" if z.shape != x.shape else "points that are not finite"
         raise ModelError(f"{library.name} {foreign.attack}: expected points like the images; got {what}")
-    return z, made.budgeted
+    return z, made.budgeted, stuck
+
+
+def _with_starts(
+    made: Made, threat: Threat, bridge: Bridge, aim: Aim, z: Tensor, model: Classifier
+) -> tuple[Tensor, Tensor]:
+    """The points, with those of a second run from the model's images where the first had no start; and who has none."""
+    x, stuck = bridge.images, torch.zeros_like(aim.classes, dtype=torch.bool)
+    if made.find_from is None or z.shape != x.shape:
+        return z, stuck
+    stuck = _missed(bridge, aim, z)
+    pool = starting_images(model) if stuck.any() else None
+    if pool is not None:
+        start, available = replace(pool, images=pool.images.reshape(-1, *x.shape[1:])).nearest(threat, x, aim)
+        if (again := stuck & available).any():
+            z = z.clone()
+            z[again] = torch.as_tensor(made.find_from(x[again], aim.labels[again], start[again])).detach().to(z)
+            stuck = _missed(bridge, aim, z)
+    return torch.where(per_example(stuck, z), x, z), stuck
+
+
+@torch.no_grad()
+def _missed(bridge: Bridge, aim: Aim, z: Tensor) -> Tensor:
+    return ~aim.reached(bridge(z))
 
 
 def _believed(threat: Threat, z: Tensor, x: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -197,7 +238,8 @@ def _believed(threat: Threat, z: Tensor, x: Tensor, dtype: torch.dtype) -> tuple
     return torch.where(per_example(inside, x), threat.project_exact(z, x), x), over.where(~inside, 0)
 
 
-def _say_who_left(attack: str, excess: Tensor, threat: Threat) -> None:
+def _report_excess(attack: str, model: Classifier, excess: Tensor, threat: Threat) -> None:
+    note_not_run(model, excess > 0, "its point left the threat set")
     if many := int((excess > 0).sum()):
         where = f"the {_kind(threat)} ball of {threat.eps:g} or the box"
         far = f"by up to {float(excess.max()):.2g}"

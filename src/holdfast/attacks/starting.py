@@ -7,6 +7,7 @@ are between the two. An attack that could not run has shown nothing; who keeps n
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -116,6 +117,14 @@ def note_not_run(model: Classifier, selection: Tensor, reason: str) -> bool:
     """Note that an attack could not run on the selected examples, (N,) bool; whether anybody keeps notes."""
     method: Callable[[Tensor, str], bool] | None = getattr(model, "note_not_run", None)
     return method is not None and method(selection, reason)
+
+
+def report_no_start(model: Classifier, selection: Tensor) -> None:
+    """Note that the selected examples, (N,) bool, have no start; where nobody keeps notes, warn how many they are."""
+    if selection.any() and not note_not_run(model, selection, NO_START):
+        remedy = "give the attack images to start from with StartingFrom"
+        line = f"{int(selection.sum())} of {len(selection)} examples not attacked: {NO_START}; {remedy}"
+        warnings.warn(line, RuntimeWarning, stacklevel=3)
 
 
 @dataclass(frozen=True, kw_only=True)

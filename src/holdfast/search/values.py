@@ -42,7 +42,9 @@ def summary(rows: pl.DataFrame, goal: Goal) -> float:
     if len(missing):
         check, reason = missing.select("check", "not_run").row(0)
         many = f"{missing.filter(pl.col('check') == check).height} of {here.filter(pl.col('check') == check).height}"
-        raise LedgerError(f"search.objective: '{check}' could not run on {many} examples ({reason}); choose another check")
+        raise LedgerError(
+            f"search.objective: '{check}' could not run on {many} examples ({reason}); choose another check"
+        )
     least = goal.score in ("accuracy", "radius")
     over = pl.col("value").mean() if goal.over == "mean" else pl.col("value").min() if least else pl.col("value").max()
     if goal.over == "worst" and goal.score in ("accuracy", "error"):
