@@ -239,3 +239,25 @@ def test_yields_by_hand():
     assert yields(rows([True])).is_empty()
     waiting = rows([True], steps=[[step("a")]])
     assert yields(waiting)["rate"].to_list() == [None]
+
+
+def test_a_part_written_before_attacks_could_say_that_they_did_not_run_is_read(tmp_path):
+    ledger = Ledger(tmp_path)
+    rows([True, False]).drop("not_run").write_parquet(tmp_path / "old.parquet")
+    ledger.append("new", rows([True], first=2, not_run=["no starting point"]))
+    assert ledger.part("old")["not_run"].to_list() == [None, None]
+    assert ledger.read()["not_run"].to_list() == [None, None, "no starting point"]
+    assert dict(ledger.read().schema) == SCHEMA
+
+
+def test_examples_that_could_not_be_attacked_are_counted_as_open():
+    reasons = ["b", None, "a", "a", None]
+    frame = pl.concat([
+        rows([True, True, True, False, True], check="hopskipjump", not_run=reasons),
+        rows([False, True, True, True, True], check="pgd"),
+    ])  # fmt: skip
+    first, second = accuracies(frame).iter_rows(named=True)
+    assert (first["correct"], first["unsettled"], first["not_attacked"], first["reason"]) == (4, 2, 2, "a; b")
+    assert (second["unsettled"], second["not_attacked"], second["reason"]) == (0, 0, "")
+    worst = worst_case(frame).row(0, named=True)
+    assert (worst["correct"], worst["unsettled"], worst["not_attacked"], worst["reason"]) == (3, 1, 1, "a")

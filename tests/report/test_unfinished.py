@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from holdfast.report import read_run, read_runs, write_report
 from holdfast.report.compare import comparison
 from holdfast.report.shares import share_of
 from holdfast.report.unfinished import gaps
-from tests.report.factory import FakeCheck, composed, make_run, pgd
+from tests.report.factory import FakeCheck, composed, make_run, nearest, pgd
 from tests.report.reading import Read, read
 
 T, F = True, False
@@ -178,3 +179,48 @@ def test_an_interval_of_a_bound_allows_for_every_outcome() -> None:
     assert (share_of(row).low, share_of(row).bound) == (0.313, False)
     assert share_of({**row, "unsettled": 6}).low == 0.0
     assert share_of(row, absent=1).low == 0.0
+
+
+START = "no starting point"
+# Four of ten are broken, three of the six others could not be attacked, one of the ten is wrong before.
+WALK = replace(
+    nearest("hopskipjump", 2.0, [0.5, 1.0, 1.5, *[None] * 6, 0.0], norm="l2"),
+    not_run=[*[None] * 4, START, None, START, None, START, None],
+)
+# Wilson's 95 % interval of 6 of 10 has the upper end 83.2; of the 3 of 10 that were attacked, the lower end 10.8.
+WALKED = f"at most 60.0 % [10.8, 83.2], 3 examples not attacked ({START})"
+
+
+def test_examples_that_could_not_be_attacked_make_every_number_an_upper_bound(tmp_path: Path) -> None:
+    page = report(tmp_path, make_run(tmp_path / "run", [CLEAN, WALK]))
+    table = page.table("Accuracy in each check")
+    assert table[WALK.name][1] == table["worst case, l2 eps=2"][1] == WALKED
+    assert page.words.count("60.0") == page.words.count("at most 60.0")
+    assert page.table("Not run, and on how many") == {
+        "Check": ["Run", "Weights", "Examples"],
+        f"{WALK.name} ({START})": ["digits/noisy/seed-0", "best", "3"],
+    }
+    assert "the attack could not run on these examples" in page.words
+    assert "Holds (at most 5 points below clean) in none of the checks." in page.words
+    assert "Unfinished: 3 examples not attacked, counted as right here." in page.words
+    assert page.table("percent right of each class")[WALK.name] == ["≤ 80", "40"]  # cats 4, 6 and 8
+
+
+def test_distances_do_not_put_examples_that_were_not_attacked_beyond_eps(tmp_path: Path) -> None:
+    page = report(tmp_path, make_run(tmp_path / "run", [CLEAN, WALK]))
+    (row,) = (cells for name, cells in page.table("Smallest distances").items() if name != "Attack")
+    assert row[-2:] == ["3 33.3 %", f"3 {START}"]  # of the nine that are right before
+    at = page.table("Robust accuracy against the largest change")
+    (row,) = (cells for name, cells in at.items() if name != "Attack")
+    assert row[-1] == WALKED
+    finished = replace(WALK, not_run=None)
+    table = report(tmp_path, make_run(tmp_path / "other", [CLEAN, finished])).table("Smallest distances")
+    assert table["Attack"][-1] == "Beyond ε"
+
+
+def test_runs_are_not_compared_where_one_could_not_be_attacked(tmp_path: Path) -> None:
+    first = make_run(tmp_path / "a", [CLEAN, WALK], name="a")
+    second = make_run(tmp_path / "b", [CLEAN, replace(WALK, not_run=None)], name="b")
+    found = comparison(*read_runs([first, second]))
+    assert [check for check, _ in found.pairs] == ["clean"]
+    assert dict(found.unknown)[WALK.name] == f"3 examples of a not attacked ({START})"

@@ -178,3 +178,14 @@ def test_params_that_are_no_json_are_named():
 def test_methods_are_called_by_their_names():
     assert set(ATTACKS) >= BLACK_BOX | WHITE_BOX
     assert not BLACK_BOX & WHITE_BOX
+
+
+def test_examples_that_an_attack_could_not_run_on_are_left_out_and_the_check_is_not():
+    # Boundary breaks the twenty last examples that PGD leaves, and could not run on the first twenty.
+    reason = pl.when(pl.col("example") < 20).then(pl.lit("no starting point"))
+    pgd = rows("pgd", 80, eps=1.0, norm="l2").with_columns(not_run=pl.lit(None, pl.String))
+    walk = rows("boundary", 60, eps=1.0, norm="l2").with_columns(not_run=reason)
+    verdict = found(pgd, walk)["black-box"]
+    assert verdict.level == "fail"
+    assert verdict.value == pytest.approx(20 / 80)  # of the eighty that both attacked
+    assert levels(pgd, walk.with_columns(not_run=pl.lit("no starting point")))["black-box"] == "not tested"
