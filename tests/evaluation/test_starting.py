@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import holdfast
-from holdfast.attacks import EOT, PGD, Boundary, EightBit, HopSkipJump, Targeted
+from holdfast.attacks import EOT, FGSM, PGD, Boundary, EightBit, HopSkipJump, Targeted
 from holdfast.attacks.decision import NOISE
 from holdfast.data import Split
 from holdfast.evaluation import Subject, evaluations
@@ -162,7 +162,7 @@ class Both:
     def components(self):
         return {
             "walk": HopSkipJump(threat=self.threat, steps=2, samples=10, starts=2),
-            "climb": PGD(threat=self.threat, steps=30),
+            "climb": FGSM(threat=self.threat),
         }
 
     def __call__(self, model, x, y, *, target=None, rng=None):
