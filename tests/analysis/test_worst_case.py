@@ -198,3 +198,9 @@ def test_it_never_rises_with_the_budget_nor_above_a_check_that_counts(frame):
     assert table["accuracy"].to_list() == sorted(table["accuracy"], reverse=True)  # one norm, from small to large eps
     for threat, worst in zip(threats(frame), table["accuracy"], strict=True):
         assert worst <= accuracies(within(frame, threat))["accuracy"].min()
+
+
+def test_examples_that_could_not_be_attacked_leave_an_upper_bound_unless_another_attack_breaks_them():
+    walk = attack([T, T, T, F, T], 0.5, norm="l2", method="hopskipjump", not_run=["b", None, "a", None, None])
+    (row,) = worst_case(pl.concat([rows([T] * 5), walk, nearest([0.3, None, 0.9, None, None], 1.0)])).to_dicts()[:1]
+    assert (row["eps"], row["correct"], row["unsettled"], row["not_attacked"], row["reason"]) == (0.5, 3, 1, 1, "a")

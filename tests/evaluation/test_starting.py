@@ -13,7 +13,7 @@ from holdfast.data import Split
 from holdfast.evaluation import Subject, evaluations
 from holdfast.evaluation.starting import IMAGES, first_of_each_class
 from holdfast.recipe import EvaluateRecipe
-from holdfast.results import Ledger, accuracies, worst_case
+from holdfast.results import Ledger, accuracies
 from holdfast.rng import Streams
 from holdfast.threat import L2, Linf
 from holdfast.types import Threat
@@ -80,7 +80,7 @@ def test_an_example_without_a_start_is_not_counted_as_robust(attack):
     assert (row["correct"], row["unsettled"], row["not_attacked"], row["reason"]) == (5, 5, 5, "no starting point")
     assert "on 5 of 6 examples (no starting point)" in str(results)
     assert "upper bounds" in str(results)
-    worst = worst_case(results.rows).row(0, named=True)
+    worst = results.worst_case.row(0, named=True)
     assert (worst["unsettled"], worst["not_attacked"], worst["reason"]) == (5, 5, "no starting point")
 
 

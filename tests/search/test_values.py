@@ -78,7 +78,9 @@ def test_a_quantity_that_a_check_lacks_is_refused():
 
 @pytest.mark.parametrize("score", ["accuracy", "error"])
 def test_an_example_that_could_not_be_attacked_is_no_value(score):
-    reason = pl.when((pl.col("example") == 3) & (pl.col("check") == describe(MANY, Check)[1])).then(pl.lit("no starting point"))
+    reason = pl.when((pl.col("example") == 3) & (pl.col("check") == describe(MANY, Check)[1])).then(
+        pl.lit("no starting point")
+    )
     open_ = LEDGER.with_columns(not_run=reason)
     with pytest.raises(LedgerError, match=r"could not run on 1 of 4 examples \(no starting point\)"):
         summary(open_, Goal(checks=(FEW, MANY), score=score))

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from holdfast.attacks.search import Aim
+from holdfast.modes import in_evaluation_mode
 from holdfast.queries import narrow, network
 from holdfast.rng import Streams
 from holdfast.types import Attack, Classifier, Threat
@@ -147,6 +148,7 @@ class StartingFrom:
         """Where the attack may search."""
         return self.attack.threat
 
+    @in_evaluation_mode
     def __call__(
         self, model: Classifier, x: Tensor, y: Tensor, *, target: Tensor | None = None, rng: Streams | None = None
     ) -> Tensor:

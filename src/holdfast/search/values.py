@@ -8,6 +8,7 @@ from holdfast.analysis.worst_case import largest, within
 from holdfast.checks import Check
 from holdfast.errors import LedgerError
 from holdfast.recipe import describe
+from holdfast.results import accuracies
 from holdfast.search.schema import Goal
 
 
@@ -38,13 +39,7 @@ def summary(rows: pl.DataFrame, goal: Goal) -> float:
         "loss": pl.col("loss"),
         "radius": pl.col("radius") * pl.col("correct"),
     }[goal.score]
-    missing = here.filter(pl.col("correct") & pl.col("not_run").is_not_null())
-    if len(missing):
-        check, reason = missing.select("check", "not_run").row(0)
-        many = f"{missing.filter(pl.col('check') == check).height} of {here.filter(pl.col('check') == check).height}"
-        raise LedgerError(
-            f"search.objective: '{check}' could not run on {many} examples ({reason}); choose another check"
-        )
+    _require_attacked(here)
     least = goal.score in ("accuracy", "radius")
     over = pl.col("value").mean() if goal.over == "mean" else pl.col("value").min() if least else pl.col("value").max()
     if goal.over == "worst" and goal.score in ("accuracy", "error"):
@@ -54,6 +49,13 @@ def summary(rows: pl.DataFrame, goal: Goal) -> float:
     if len(empty):
         raise LedgerError(f"search.objective: '{empty['check'][0]}' has no {goal.score}; choose another score")
     return float(found.group_by("example").agg(over)["value"].mean())  # type: ignore[arg-type]
+
+
+def _require_attacked(rows: pl.DataFrame) -> None:
+    missing = accuracies(rows).filter(pl.col("not_attacked") > 0).select("check", "not_attacked", "examples", "reason")
+    for check, number, examples, reason in missing.iter_rows():
+        where = f"'{check}' could not run on {number} of {examples} examples ({reason})"
+        raise LedgerError(f"search.objective: {where}; choose another check")
 
 
 def _judged(rows: pl.DataFrame) -> pl.DataFrame:
