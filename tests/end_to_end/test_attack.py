@@ -108,6 +108,33 @@ def test_a_foreign_network_is_attacked(tmp_path):
     assert set(Ledger(tmp_path / "runs/mine/ledger").read()["seed"]) == {3}
 
 
+def test_images_that_an_attack_could_not_run_on_are_no_survivors(tmp_path):
+    write_npz(Digits()(), tmp_path / "digits.npz")
+    constant = foreign.network().state_dict()
+    constant = {name: torch.zeros_like(value) for name, value in constant.items()}  # everything is a zero
+    torch.save(constant, tmp_path / "w.pt")
+    argv = ["--model", "python:tests.end_to_end.foreign:network", "--weights", "w.pt", "--data", "digits.npz"]
+    argv += ["--subset", "20", "--name", "mine"]
+    walk = ["--attack", "hopskipjump", "--norm", "l2", "--eps", "5", "--set", "starts=2"]
+    label = "hopskipjump l2 eps=5 starts=2"
+    found = said("attack", *argv, *walk, cwd=tmp_path)
+    assert (found["attacked"]["accuracy"], found["attacked"]["at_most"]) == (None, 0.1)
+    assert found["attacked"]["low"] == 0.0
+    assert found["not_run"] == [{"what": f"{label} (no starting point)", "examples": 2}]
+    words = good("attack", *argv, *walk, cwd=tmp_path)
+    assert "at most 10.0 %" in words
+    assert "2 examples not attacked (no starting point)" in words
+    checks = "[clean, {hopskipjump: {threat: {l2: 5}, starts: 2}}]"
+    records = said("evaluate", *argv, "--checks", checks, cwd=tmp_path)["results"]
+    for record in records[1:]:  # the attack, and the worst case in its threat
+        assert (record["accuracy"], record["at_most"], record["not_attacked"]) == (None, 0.1, 2)
+    words = good("evaluate", *argv, "--checks", checks, cwd=tmp_path)
+    assert f"upper bound only: {label} on mine (given): 2 of 20 images were not attacked (no starting" in words
+    (path,) = tmp_path.glob("runs/**/report.html")
+    table = read(path).table("Accuracy in each check")
+    assert table[label][1].endswith("2 examples not attacked (no starting point)")
+
+
 def test_saved_arrays_are_what_the_ledger_tells_of(place):
     found = said("attack", RUN, *PGD_5, "--save-npz", "found/a.npz", cwd=place)
     assert found["saved"] == {"npz": "found/a.npz"}

@@ -129,7 +129,7 @@ def show_summary(records: Sequence[dict[str, Any]]) -> None:
     names = list(groups) if seeds > 1 else [runs[0] for runs in groups.values()]
     table([f"accuracy [{spread}]", *short_names(names)], rows)
     for record in records:
-        if record["not_attacked"]:
+        if record["not_attacked"] and not record["threat"]:
             parts = f"{record['not_attacked']} of {record['examples']} images were not attacked ({record['reason']})"
             say(f"upper bound only: {record['check']} on {record['run']} ({record['weights']}): {parts}")
         if record["waiting"]:
