@@ -7,7 +7,7 @@ from holdfast.gradients import input_gradient
 from holdfast.losses import LOSSES, margin
 from holdfast.queries import Counted, narrow
 from holdfast.threat import Linf
-from holdfast.wrappers import BPDA, ExpectedOverRandomness
+from holdfast.wrappers import BPDA, ExpectedOverRandomness, replaced
 from tests.zoo import Masked, images, labels, linear, smooth
 
 
@@ -141,3 +141,61 @@ def test_bpda_does_not_ask_its_stand_in_without_a_gradient():
 def test_a_stand_in_of_another_shape_is_refused():
     with pytest.raises(ValueError, match="stand_in gives shape"):
         input_gradient(margin, BPDA(linear(3), torch.round, lambda z: z[:, :, :2]), images(2), labels(2, 3))
+
+
+@pytest.mark.parametrize("wrap", [lambda f: BPDA(f, torch.round), lambda f: ExpectedOverRandomness(f, 2)])
+def test_a_wrapper_knows_what_it_is_around_and_goes_around_another(wrap):
+    first, second, x = linear(3), linear(3, seed=1), images(4)
+    assert wrap(first).wrapped is first
+    torch.testing.assert_close(wrap(first).around(second)(x), wrap(second)(x))
+    torch.testing.assert_close(wrap(first).inside(x), first(x))
+
+
+def test_without_its_preprocessing_a_classifier_still_sees_the_stand_in():
+    model = linear(3)
+    wrapped = BPDA(model, lambda x: x.round(), lambda x: x / 2)
+    torch.testing.assert_close(wrapped.inside(images(4)), model(images(4) / 2))
+
+
+class Deep(nn.Module):
+    """A network with another one two modules down, of which it has a list."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.parts = nn.ModuleList([nn.Identity(), nn.Sequential(nn.Identity(), inner)])
+
+    def forward(self, x):
+        return 2 * self.parts[1](self.parts[0](x))
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda f: f,
+        Deep,
+        lambda f: BPDA(Deep(f), torch.round),
+        lambda f: ExpectedOverRandomness(BPDA(f, torch.round), 3),
+        lambda f: Counted(Deep(f), torch.zeros(4, dtype=torch.int64)),
+    ],
+    ids=["itself", "in modules", "in a wrapper", "in two", "counted"],
+)
+def test_a_module_is_replaced_wherever_it_stands(wrap):
+    first, second, x = linear(3), linear(3, seed=1), images(4)
+    model = wrap(first)
+    before = model(x)
+    for change in (lambda _: second, lambda _: second.forward):  # a module, and a function
+        torch.testing.assert_close(replaced(model, type(first), change)(x), wrap(second)(x))
+    torch.testing.assert_close(model(x), before)
+    assert replaced(model, nn.Conv2d, lambda _: second) is model
+    assert replaced(model, type(first), lambda inner: inner) is model
+
+
+def test_what_was_replaced_can_be_differentiated_and_shares_the_other_weights():
+    inner, x = linear(3), images(4)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(16, 16).double(), inner)
+    made = replaced(model, type(inner), lambda one: lambda x: 3 * one(x))
+    assert made[1] is model[1]
+    assert model[2] is inner
+    _, expected, _ = input_gradient(margin, lambda z: 3 * model(z), x, labels(4, 3))
+    _, found, _ = input_gradient(margin, made, x, labels(4, 3))
+    torch.testing.assert_close(found, expected)

@@ -2,10 +2,14 @@
 
 They pass attributes and `narrow` on to the model inside, so that they stack with each other and with `queries.Counted`:
 `Counted(ExpectedOverRandomness(f, 8), counts)` counts an expectation once, the other way round counts every draw.
+
+Each has the classifier it is `wrapped` around, can be put `around` another one, and knows what is `inside` it: the
+classifier of the same images without the defence or the average. `replaced` exchanges modules behind any of them.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -48,9 +52,23 @@ class ExpectedOverRandomness:
             total = total + self._model(x)
         return total / self.draws
 
+    @property
+    def wrapped(self) -> Classifier:
+        """The stochastic classifier."""
+        return self._model
+
+    @property
+    def inside(self) -> Classifier:
+        """The classifier of one draw."""
+        return self._model
+
+    def around(self, model: Classifier) -> ExpectedOverRandomness:
+        """The same average of another classifier."""
+        return ExpectedOverRandomness(model, self.draws)
+
     def narrow(self, selection: Tensor) -> ExpectedOverRandomness:
         """The same for a selection of the batch."""
-        return ExpectedOverRandomness(narrow(self._model, selection), self.draws)
+        return self.around(narrow(self._model, selection))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
@@ -99,9 +117,22 @@ class BPDA:
         passed: Tensor = _ValueOf.apply(seen, stand_in)  # type: ignore[no-untyped-call]
         return self._model(passed)
 
+    @property
+    def wrapped(self) -> Classifier:
+        """The classifier behind the preprocessing."""
+        return self._model
+
+    def inside(self, x: Tensor) -> Tensor:
+        """Logits of the images through the stand-in alone, without the preprocessing."""
+        return self._model(self._stand_in(x))
+
+    def around(self, model: Classifier) -> BPDA:
+        """The same preprocessing in front of another classifier."""
+        return BPDA(model, self._preprocess, self._stand_in)
+
     def narrow(self, selection: Tensor) -> BPDA:
         """The same for a selection of the batch."""
-        return BPDA(narrow(self._model, selection), self._preprocess, self._stand_in)
+        return self.around(narrow(self._model, selection))
 
     def modules(self) -> Iterator[nn.Module]:
         """Those of the classifier, the preprocessing and the stand-in: all of them have modes."""
@@ -121,3 +152,48 @@ class _ValueOf(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor]:
         return None, gradients[0]
+
+
+def replaced(model: Classifier, kind: type[nn.Module], change: Callable[[Any], Classifier]) -> Classifier:
+    """The model with every module of a kind changed, also behind wrappers and inside other modules.
+
+    Nothing is changed in place: modules on the way to the changed ones are copied, weights are shared. A model without
+    any, or whose modules the change leaves as they are, is returned itself.
+
+    Args:
+        model: the classifier.
+        kind: what to look for; the outermost modules of this kind are changed.
+        change: such a module to what takes its place.
+    """
+    if isinstance(model, kind):
+        return change(model)
+    if isinstance(model, nn.Module):
+        return _with_children(model, {n: replaced(child, kind, change) for n, child in model.named_children()})
+    for inner, rebuild in (("watched", "watching"), ("wrapped", "around")):
+        if hasattr(type(model), inner):
+            before: Classifier = getattr(model, inner)
+            after = replaced(before, kind, change)
+            return model if after is before else getattr(model, rebuild)(after)
+    return model
+
+
+def _with_children(module: nn.Module, children: dict[str, Any]) -> nn.Module:
+    """A module with these children, its own where none of them is new."""
+    if all(child is getattr(module, name) for name, child in children.items()):
+        return module
+    twin = copy.copy(module)
+    made = {name: child if isinstance(child, nn.Module) else _Function(child) for name, child in children.items()}
+    twin.__dict__["_modules"] = {**module._modules, **made}
+    return twin
+
+
+class _Function(nn.Module):
+    """A classifier that is no module, where a module is expected."""
+
+    def __init__(self, call: Classifier) -> None:
+        super().__init__()
+        self._call = call
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits."""
+        return self._call(x)

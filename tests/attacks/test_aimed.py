@@ -8,9 +8,11 @@ import torch
 
 from holdfast.attacks import APGD, PGD, Aimed
 from holdfast.ensembles import Composite, GradientRatio
+from holdfast.models.network import Normalised
 from holdfast.queries import Counted
 from holdfast.rng import Streams
 from holdfast.threat import Linf
+from holdfast.wrappers import ExpectedOverRandomness
 from tests.zoo import digits, digits_mlp, digits_robust, half_space, half_space_points
 
 ATTACK = PGD(threat=Linf(0.15), steps=5, random_start=False, until_lost=False)
@@ -52,6 +54,16 @@ def test_queries_are_counted_as_those_of_any_attack():
     counts = torch.zeros(4, dtype=torch.int64)
     Aimed(attack=ATTACK, strength=0.0)(Counted(model, counts), x, y)
     assert counts.tolist() == [6] * 4  # five gradients, and a look at the last point
+
+
+@pytest.mark.parametrize("draws", [None, 1])
+def test_a_composite_behind_a_normalisation_or_a_wrapper_is_aimed_at_too(draws):
+    inner, (x, y) = composite(), batch()
+    model = Normalised(inner, [0.0], [2.0])
+    judged = model if draws is None else ExpectedOverRandomness(model, draws)
+    found = Aimed(attack=ATTACK, strength=math.inf)(judged, x, y)
+    assert torch.equal(found, ATTACK(Normalised(inner.robust, [0.0], [2.0]), x, y))
+    assert not torch.equal(found, ATTACK(judged, x, y))
 
 
 def test_other_classifiers_are_attacked_as_they_are():

@@ -11,8 +11,10 @@ from holdfast.ensembles import AdaptiveComposite, Composite, GradientRatio, Poli
 from holdfast.ensembles.composite import aimed, first_stage_maps, image_size_maps
 from holdfast.errors import ModelError
 from holdfast.models import MODELS, build
+from holdfast.models.network import Normalised
 from holdfast.rng import Streams
 from holdfast.threat import Linf
+from holdfast.wrappers import BPDA
 from tests.zoo import digits, digits_mlp, digits_robust, generator, half_space, images, labels, seeded, smooth
 
 
@@ -118,6 +120,19 @@ def test_gradients_go_through_the_policy_and_around_it():
     torch.testing.assert_close(aimed(model, None)(x), model(x))
     fixed = Composite(model.standard, model.robust, model.mixing, 2.0)
     assert aimed(fixed, None) is fixed
+
+
+def test_a_composite_is_aimed_at_behind_wrappers_and_inside_other_modules():
+    pair, x = Composite(smooth(3), smooth(3, seed=1), GradientRatio(), 2.0), images(4)
+    behind = Normalised(pair, [0.5], [0.25]).double()
+    torch.testing.assert_close(aimed(behind, 0.0)(x), pair.standard((x - 0.5) / 0.25))
+    torch.testing.assert_close(aimed(BPDA(behind, torch.round), 0.0)(x), behind_standard(pair, x.round()))
+    assert aimed(behind, None) is behind
+    torch.testing.assert_close(behind(x), pair((x - 0.5) / 0.25))  # nothing was changed in place
+
+
+def behind_standard(pair, x):
+    return pair.standard((x - 0.5) / 0.25)
 
 
 def test_strengths_are_cut():

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from holdfast.ensembles.mixing import Mixing, Strength, attackable, check_strength
 from holdfast.errors import ModelError
 from holdfast.types import Classifier
+from holdfast.wrappers import replaced
 
 Maps = Callable[[nn.Module, Tensor], Tensor]
 """A network and images to its first feature maps, (N, C, H, W)."""
@@ -146,16 +147,23 @@ def _mixed_by(mixing: Mixing, composite: Pair, x: Tensor, strength: Strength) ->
 
 
 def aimed(model: Classifier, strength: float | None) -> Classifier:
-    """What an adversary attacks who expects this strength; a classifier that mixes nothing stays what it is.
+    """What an adversary attacks who expects this strength of the composites in a classifier.
 
-    A transformation of the answers inside is left out, since it flattens gradients. None: the strengths are those that
-    a policy chooses, and gradients go around it; a composite without one stays what it is.
+    A composite may stand behind wrappers, and inside other modules such as a normalisation. A transformation of the
+    answers inside is left out, since it flattens gradients. A classifier that mixes nothing stays what it is.
+
+    Args:
+        model: the classifier.
+        strength: None for the strengths that a policy chooses, without their gradient; a composite without a policy
+            then stays what it is.
     """
-    if not isinstance(model, Pair):
-        return model
+    return replaced(model, Pair, lambda pair: _at(pair, strength))
+
+
+def _at(pair: Pair, strength: float | None) -> Classifier:
     if strength is not None:
-        return lambda x: climbed(model, x, strength)
-    return (lambda x: climbed(model, x, _chosen(model, x))) if isinstance(model, AdaptiveComposite) else model
+        return lambda x: climbed(pair, x, strength)
+    return (lambda x: climbed(pair, x, _chosen(pair, x))) if isinstance(pair, AdaptiveComposite) else pair
 
 
 @torch.no_grad()
