@@ -1,12 +1,17 @@
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
+from scipy.special import xlogy
 
 from holdfast.statistics import (
     Interval,
+    bernoulli_divergence,
     clopper_pearson,
+    entropy,
     fair_coin_test,
     lower_bounds,
     mcnemar,
@@ -268,3 +273,29 @@ def test_the_fair_coin_test_has_the_reference_values():
 def test_the_fair_coin_test_agrees_with_scipy(first, second):
     expected = stats.binomtest(first, first + second, 0.5).pvalue if first + second else 1.0
     assert fair_coin_test(floats(first), floats(second))[0] == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 10, 1000])
+def test_entropy_of_equal_counts_is_the_logarithm_of_their_number(classes):
+    assert entropy([7] * classes) == pytest.approx(math.log(classes))
+    assert entropy([5, 0]) == 0
+    assert entropy([1, 3]) == pytest.approx(-0.25 * math.log(0.25) - 0.75 * math.log(0.75))
+
+
+def test_divergence_of_coins_in_closed_form():
+    assert bernoulli_divergence(0.3, 0.3) == 0
+    assert bernoulli_divergence(1.0, 0.1) == pytest.approx(math.log(10))
+    assert bernoulli_divergence(0.5, 0.25) == pytest.approx(0.5 * math.log(2) + 0.5 * math.log(2 / 3))
+    assert bernoulli_divergence(0.5, 0.0) == math.inf
+
+
+@given(st.lists(st.lists(st.integers(0, 9), min_size=3, max_size=3), min_size=3, max_size=3))
+def test_an_accuracy_never_proves_more_information_than_there_is(table):
+    """Mutual information of label (row) and answer (column), against the divergence of their agreement."""
+    joint = np.array(table, dtype=float)
+    joint /= max(joint.sum(), 1)
+    product = joint.sum(1, keepdims=True) * joint.sum(0, keepdims=True)
+    information = float(xlogy(joint, np.where(joint > 0, joint / np.where(product > 0, product, 1), 1)).sum())
+    accuracy, guessing = (min(1.0, float(np.trace(one))) for one in (joint, product))
+    if joint.sum() and 0 < guessing < 1:
+        assert bernoulli_divergence(accuracy, guessing) <= information + 1e-12

@@ -201,6 +201,26 @@ def exceeds(count: int, trials: int, share: float) -> float:
     return 1.0 if count == 0 else float(bdtrc(count - 1, trials, share))
 
 
+def entropy(counts: Sequence[int]) -> float:
+    r"""Entropy :math:`-\sum_k q_k \log q_k` of frequencies in nats: the cross entropy of the best constant answer."""
+    total = sum(counts)
+    return -math.fsum(count / total * math.log(count / total) for count in counts if count)
+
+
+def bernoulli_divergence(share: float, reference: float) -> float:
+    r"""Kullback-Leibler divergence of two coins, :math:`a \log\frac ag + (1 - a) \log\frac{1 - a}{1 - g}`, in nats.
+
+    With :math:`a` an accuracy and :math:`g` that of the same answers in random order, it is a lower bound of the mutual
+    information of answers and labels.
+
+    Args:
+        share: :math:`a`.
+        reference: :math:`g`, between 0 and 1 or equal to :math:`a`.
+    """
+    pairs = [(share, reference), (1 - share, 1 - reference)]
+    return math.fsum(a * math.log(a / g) if g else math.inf for a, g in pairs if a)
+
+
 def trapezoid(values: Sequence[float], positions: Sequence[float]) -> float:
     """Area under the broken line through the points (positions increasing)."""
     if len(values) != len(positions) or len(values) < 2:

@@ -35,7 +35,7 @@ def levels(*parts):
 
 
 def test_checks_that_cannot_be_compared_test_nothing():
-    untested = dict.fromkeys(("eps", "convergence", "black-box"), "not tested")
+    untested = dict.fromkeys(("chance", "eps", "convergence", "black-box"), "not tested")
     assert levels(rows("clean", 90, eps=None), rows("pgd", 80)) == untested
     assert levels(rows("gaussian_noise", 90, eps=None, sigma=0.1)) == untested
     assert levels(rows("pgd", 80, eps=0.1), rows("pgd", 90, eps=0.2, first=TRIALS)) == untested  # other examples

@@ -12,8 +12,10 @@ import math
 import torch
 from torch import Tensor
 
+from holdfast.losses import cross_entropy
 from holdfast.types import Classifier
 from holdfast.verdicts import Verdict
+from holdfast.verdicts.chance import CleanAnswers
 
 PASSES = 4
 """How often the same batch is asked."""
@@ -31,6 +33,14 @@ def difference(first: Tensor, second: Tensor) -> float:
     """Largest difference of two tensors of logits, relative to the largest logit."""
     scale = max(float(first.abs().max()), torch.finfo(first.dtype).tiny)
     return float((first - second).abs().max()) / scale
+
+
+@torch.no_grad()
+def better_than_chance(model: Classifier, x: Tensor, y: Tensor) -> Verdict:
+    """Is the model right more often than the same answers would be by chance?"""
+    logits = model(x)
+    loss = float(cross_entropy(logits, y).mean())
+    return CleanAnswers(y.tolist(), logits.argmax(1).tolist(), loss).verdict("model")
 
 
 @torch.no_grad()

@@ -9,13 +9,12 @@ import torch
 from torch import Tensor
 
 from holdfast.data import Split
+from holdfast.statistics import entropy
 from holdfast.training.selection import validation_scores
+from holdfast.verdicts.chance import CLOSE
 
 EXAMPLES = 1000
 """Training images on which the loss is measured after each epoch."""
-
-CLOSE = 0.98
-"""Share of the loss of a constant answer above which a network counts as no better."""
 
 PATIENCE = 2
 """Epochs in a row after which there is an alarm: a network may need one to get going."""
@@ -23,8 +22,7 @@ PATIENCE = 2
 
 def constant_loss(labels: Tensor) -> float:
     r"""Cross entropy of the best constant answer, :math:`-\sum_k q_k \log q_k`, :math:`q_k` the share of class k."""
-    share = torch.bincount(labels).double() / len(labels)
-    return float(torch.special.entr(share).sum())
+    return entropy(torch.bincount(labels).tolist())
 
 
 @dataclass

@@ -3,8 +3,9 @@
 Nothing here knows a model; `holdfast.audit` asks the model, and `from_rows` asks the ledger.
 """
 
+from holdfast.verdicts.chance import at_chance, better_than_chance
 from holdfast.verdicts.ledger import from_rows
-from holdfast.verdicts.record import FLAGS, Evidence, Level, Verdict, failed, spoken
+from holdfast.verdicts.record import FLAGS, Evidence, Level, Verdict, failed, meaningless, spoken
 from holdfast.verdicts.store import forget_others, read_verdicts, stored, write_verdicts
 
 __all__ = [
@@ -12,9 +13,12 @@ __all__ = [
     "Evidence",
     "Level",
     "Verdict",
+    "at_chance",
+    "better_than_chance",
     "failed",
     "forget_others",
     "from_rows",
+    "meaningless",
     "read_verdicts",
     "spoken",
     "stored",

@@ -14,7 +14,8 @@ import polars as pl
 
 from holdfast.errors import LedgerError
 from holdfast.results import waiting
-from holdfast.verdicts.record import Verdict
+from holdfast.verdicts.chance import better_than_chance
+from holdfast.verdicts.record import Verdict, meaningless
 from holdfast.verdicts.rules import Pair, Rung, beaten, growing
 
 BLACK_BOX = frozenset({"square", "simba", "spsa", "nes", "hopskipjump", "boundary"})
@@ -65,11 +66,15 @@ def from_rows(rows: pl.DataFrame) -> list[Verdict]:
     """Verdicts on the checks of one network's ledger; conditions that its checks cannot show are not tested.
 
     Args:
-        rows: of one run and its weights, with the columns check, method, params, norm, example and correct, and for
-            composed attacks steps, for attacks that could not run not_run; others are ignored.
+        rows: of one run and its weights, with the columns check, method, params, norm, example and correct, for
+            composed attacks steps, for attacks that could not run not_run, and for chance level weights, label,
+            prediction and loss; others are ignored.
     """
+    chance = better_than_chance(rows)
+    if chance.level == "fail":
+        return [chance, *(meaningless(flag, "ledger") for flag in ("eps", "convergence", "black-box"))]
     tried = list(_tried(rows))
-    return [_eps(tried), _convergence(tried), _black_box(tried, rows)]
+    return [chance, _eps(tried), _convergence(tried), _black_box(tried, rows)]
 
 
 def _tried(rows: pl.DataFrame) -> Iterator[Tried]:

@@ -10,6 +10,7 @@ Level = Literal["pass", "warn", "fail", "not tested"]
 Evidence = Literal["model", "attacks", "ledger"]
 
 FLAGS = {
+    "chance": "The network answers better than by guessing",
     "input-range": "Inputs lie in [0, 1]",
     "train-mode": "Layers are in evaluation mode",
     "randomness": "The forward pass is deterministic",
@@ -20,6 +21,8 @@ FLAGS = {
     "eps": "A larger eps breaks more",
     "unbounded": "An unbounded attack breaks everything",
     "convergence": "More steps or restarts break no more",
+    "losses": "Other losses and targeted attacks break no more",
+    "parts": "Attacks on parts of the network break no more",
     "black-box": "Black-box attacks break no more than white-box ones",
     "transfer": "Transferred attacks break no more than white-box ones",
 }
@@ -62,12 +65,34 @@ class Verdict:
         return FLAGS[self.flag]
 
 
+CAUSES = frozenset({"chance", "input-range", "train-mode"})
+"""Conditions of a network at chance level that are read all the same: they may be the reason."""
+
+
+def meaningless(flag: str, evidence: Evidence) -> Verdict:
+    """The verdict on another condition of a network at chance level: nothing can be concluded from it."""
+    return Verdict(
+        flag=flag,
+        level="not tested",
+        finding="says nothing about a network at chance level",
+        remedy="raise the accuracy on clean images first",
+        evidence=evidence,
+    )
+
+
 def spoken(verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """In the order of the flags, without those not tested on a flag that other evidence has tested."""
+    """Verdicts as they are to be read, in the order of the flags.
+
+    A flag that no evidence has tested has one line, and one that some evidence has tested only lines of that. Of a
+    network at chance level the conditions that presuppose a working one are not interpreted.
+    """
     given = list(verdicts)
-    tested = {verdict.flag for verdict in given if verdict.level != "not tested"}
-    left = [verdict for verdict in given if verdict.level != "not tested" or verdict.flag not in tested]
-    return sorted(left, key=lambda verdict: list(FLAGS).index(verdict.flag))
+    if any(verdict.flag == "chance" and verdict.level == "fail" for verdict in given):
+        given = [one if one.flag in CAUSES else meaningless(one.flag, one.evidence) for one in given]
+    tested = [verdict for verdict in given if verdict.level != "not tested"]
+    first = {verdict.flag: verdict for verdict in reversed(given)}
+    untested = [verdict for flag, verdict in first.items() if flag not in {one.flag for one in tested}]
+    return sorted([*tested, *untested], key=lambda verdict: list(FLAGS).index(verdict.flag))
 
 
 def failed(verdicts: Iterable[Verdict]) -> list[Verdict]:

@@ -26,6 +26,8 @@ REMEDIES = {
     "eps": "raise the steps or restarts of this attack, and quote the worst case over all eps up to the one you claim",
     "flat": "go on to a larger eps until the accuracy falls, and try a black-box attack; `holdfast audit` does both",
     "convergence": "raise steps and restarts until the accuracy stops falling, and quote that number",
+    "losses": "the loss misleads the attack: quote the worst case with the attacks that break more",
+    "parts": "the whole hides the gradient of its parts: quote the worst case with attacks on them",
     "black-box": "gradients mislead the white-box attack: climb another loss (margin, dlr), use wrappers.BPDA around "
     "the step without a gradient, or quote the worst case over both attacks",
     "transfer": "gradients mislead the white-box attack: climb another loss (margin, dlr), use wrappers.BPDA around "
@@ -63,7 +65,7 @@ class Pair:
 def beaten(flag: str, pair: Pair, stronger: str, weaker: str, evidence: Evidence) -> Verdict:
     """Does `stronger`, which should not be, break examples that `weaker` leaves standing?
 
-    For the flags black-box, transfer and convergence.
+    For the flags convergence, losses, parts, black-box and transfer.
     """
     outcome = level(pair.more, pair.trials)
     return Verdict(
