@@ -65,6 +65,36 @@ def test_every_slip_is_caught_by_its_flag_before_any_attack_and_by_no_other(wrap
     assert all(verdict.level in ("pass", "fail", "not tested") for verdict in found)
 
 
+@pytest.mark.parametrize("scale", [0.0, 1e-9, 1.0, 1e4])
+def test_of_a_network_that_gives_one_answer_only_that_is_said(scale):
+    """Constant logits, whatever their size: a gradient of zero is no masking there, and standing no robustness."""
+    answer = scale * torch.eye(10)[3]
+    found = list(audit(lambda x: answer + 0 * x.flatten(1)[:, :10], *some(60), threat=Linf(0.1)))
+    assert [verdict.flag for verdict in found] == list(FLAGS)
+    assert [verdict.flag for verdict in found if verdict.level == "fail"] == ["chance"]
+    assert found[0].remedy.startswith("check the normalisation (--mean and --std")
+    assert not any("BPDA" in verdict.remedy or "masked" in verdict.remedy for verdict in found)
+    assert {verdict.level for verdict in found[1:]} == {"pass", "not tested"}
+
+
+def test_whoever_knows_of_chance_level_from_more_images_decides():
+    dead = lambda x: 0 * x.flatten(1)[:, :10]  # noqa: E731
+    assert levels(before(dead, *some(60), at_chance=False))["gradients"] == "fail"
+    alive = list(before(zoo.digits_mlp(), *some(60), at_chance=True))
+    assert [verdict.flag for verdict in alive] == list(FLAGS)[1:7]
+    assert [verdict.level for verdict in alive] == ["pass", "pass", *["not tested"] * 4]
+
+
+def test_a_gradient_that_is_not_finite_is_not_said_to_be_masked():
+    def model(x):
+        return zoo.digits_mlp()(x) + (x - x).sqrt().sum((1, 2, 3))[:, None]
+
+    found = {verdict.flag: verdict for verdict in before(model, *some())}
+    assert (found["gradients"].level, found["chance"].level) == ("fail", "pass")
+    assert "NaN" in found["gradients"].finding
+    assert "derivative is not finite" in found["gradients"].remedy
+
+
 def test_leaves_modes_weights_and_the_global_random_state_alone():
     model = zoo.Jittery(zoo.digits_mlp()).train()
     weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
@@ -82,7 +112,7 @@ def test_the_same_seed_gives_the_same_verdicts_also_on_a_random_network():
     model = zoo.Jittery(zoo.digits_mlp())
     first, again = (list(audit(model, *some(6), threat=Linf(0.1), seed=3)) for _ in range(2))
     assert first == again
-    assert first[:6] != list(before(model, *some(6), seed=4))
+    assert first[:7] != list(before(model, *some(6), seed=4))
 
 
 def test_images_out_of_range_are_reported_and_not_attacked():
@@ -117,7 +147,7 @@ def test_the_attack_in_question_is_the_one_that_is_judged():
 
 def test_the_gradient_in_question_is_that_of_the_loss_that_the_attack_climbs():
     attack = PGD(threat=Linf(0.1), steps=1, loss=margin)
-    found = levels(itertools.islice(audit(zoo.Saturated(zoo.digits_mlp()), *some(20), attack=attack), 6))
+    found = levels(itertools.islice(audit(zoo.Saturated(zoo.digits_mlp()), *some(20), attack=attack), 7))
     assert found["gradients"] == "pass"
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from holdfast.attacks import APGD, PGD, SimBA, Square
 from holdfast.rng import Streams
-from holdfast.threat import Linf
+from holdfast.threat import L1, Linf
 from holdfast.types import Attack, Classifier, Threat
 from holdfast.verdicts import Verdict
 from holdfast.verdicts.rules import Pair, Rung, beaten, growing, level
@@ -35,6 +35,19 @@ QUERIES = 1000
 
 STEPS = QUERIES // 2
 """Of SimBA, whose steps have one or two queries."""
+
+USUAL_STEPS = 50
+"""Of the white-box attack that is tried where none is in question."""
+
+SPARSE_STEPS, SPARSE_RESTARTS = 100, 5
+"""The same in l1, where AutoAttack has as many: ascents there end in many different places."""
+
+
+def usual(threat: Threat) -> APGD:
+    """The white-box attack that is tried where none is in question."""
+    if isinstance(threat, L1):
+        return APGD(threat=threat, steps=SPARSE_STEPS, restarts=SPARSE_RESTARTS)
+    return APGD(threat=threat, steps=USUAL_STEPS)
 
 
 @dataclass(frozen=True)
@@ -147,21 +160,22 @@ def basis(x: Tensor) -> Literal["pixel", "dct"]:
     return "pixel" if x[0].numel() <= STEPS or x.dim() != 4 else "dct"
 
 
-def beaten_by_any(flag: str, case: Case, left: Mapping[str, Tensor]) -> Verdict:
+def beaten_by_any(flag: str, case: Case, left: Mapping[str, Tensor], remedy: str = "") -> Verdict:
     """Do other attacks break examples that the white-box attack leaves standing?
 
     They count together: an adversary picks what works for each image.
 
     Args:
-        flag: black-box or transfer.
+        flag: black-box, transfer, losses or parts.
         case: the attack in question.
         left: by the name of each other attack, which of the standing examples it leaves standing.
+        remedy: what to do if they do; empty for the usual remedy of the flag.
     """
     broken = {name: int((case.standing & ~held).sum()) for name, held in left.items()}
     together = pair(case, torch.stack([*left.values()]).all(0))
     verdict = beaten(flag, together, "any of them", "the white-box attack", "attacks")
     finding = f"{_told(broken, together.more)} of {together.trials} examples that the white-box attack leaves standing"
-    return replace(verdict, finding=finding)
+    return replace(verdict, finding=finding, remedy=(remedy or verdict.remedy) if verdict.remedy else "")
 
 
 def _told(broken: Mapping[str, int], together: int) -> str:

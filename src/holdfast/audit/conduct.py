@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from holdfast.attacks import APGD, PGD
-from holdfast.audit.attacks import Case, black_box, convergence, larger_eps, unbounded
+from holdfast.audit.aims import other_losses, parts
+from holdfast.audit.attacks import Case, black_box, convergence, larger_eps, unbounded, usual
 from holdfast.audit.confidence import confidence
 from holdfast.audit.inputs import input_range
-from holdfast.audit.outputs import batch_dependence, randomness
+from holdfast.audit.outputs import batch_dependence, better_than_chance, randomness
 from holdfast.audit.passes import train_mode
 from holdfast.audit.slopes import gradients
 from holdfast.audit.transfer import Sources, transfer
@@ -23,22 +24,24 @@ from holdfast.losses import cross_entropy
 from holdfast.models import with_logits
 from holdfast.modes import evaluating
 from holdfast.rng import derive
-from holdfast.threat import L1, Linf
+from holdfast.threat import Linf
 from holdfast.types import Classifier, Loss, Threat
-from holdfast.verdicts import Verdict, from_rows
+from holdfast.verdicts import Verdict, from_rows, meaningless
 
 after = from_rows
 """Verdicts from the ledger rows of one network."""
 
-STEPS = 50
-"""Of the white-box attack that is tried where none is in question."""
 
-SPARSE_STEPS, SPARSE_RESTARTS = 100, 5
-"""The same in l1, where AutoAttack has as many: ascents there end in many different places."""
-
-
-def before(model: Classifier, x: Tensor, y: Tensor, *, loss: Loss = cross_entropy, seed: int = 0) -> Iterator[Verdict]:
-    """Conditions that no attack is needed for: images, modes, randomness, batch, outputs, gradients.
+def before(
+    model: Classifier,
+    x: Tensor,
+    y: Tensor,
+    *,
+    loss: Loss = cross_entropy,
+    seed: int = 0,
+    at_chance: bool | None = None,
+) -> Iterator[Verdict]:
+    """Conditions that no attack is needed for: chance level, images, modes, randomness, batch, outputs, gradients.
 
     Args:
         model: images in [0, 1] to logits; a module is put in eval mode for the time.
@@ -46,12 +49,21 @@ def before(model: Classifier, x: Tensor, y: Tensor, *, loss: Loss = cross_entrop
         y: labels, (N,).
         loss: the loss that attacks climb.
         seed: of the random numbers that the model may draw.
+        at_chance: whether the network is at chance level, if more images than these have told; such a network is asked
+            nothing that presupposes a working one. None to decide it on these, with a verdict of its own.
     """
     model = with_logits(model, x[:1])
     _check(model, x, y, seed)
+    if at_chance is None:
+        verdict = _asked(model, partial(better_than_chance, model, x, y), seed)
+        at_chance = verdict.level == "fail"
+        yield verdict
     yield input_range(x)
     random = _asked(model, partial(randomness, model, x), seed)
     yield _asked(model, partial(train_mode, model, x), seed)
+    if at_chance:
+        yield from (meaningless(flag, "model") for flag in ("randomness", "batch", "probabilities", "gradients"))
+        return
     yield random
     if random.level == "fail":
         why = "the answers are random, so that one more reason to differ cannot be seen"
@@ -72,6 +84,7 @@ def audit(
     surrogate: Classifier | Sources | None = None,
     images: Tensor | None = None,
     seed: int = 0,
+    at_chance: bool | None = None,
 ) -> Iterator[Verdict]:
     """Every condition that can make the number of an attack meaningless, one verdict each, in the order of `FLAGS`.
 
@@ -85,6 +98,7 @@ def audit(
         surrogate: another network to transfer attacks from, or several by name; None for a student of the model.
         images: what that student learns from; None for `x`.
         seed: of everything random.
+        at_chance: whether the network is at chance level, if more images than these have told, see `before`.
 
     Yields:
         A verdict as soon as it is known.
@@ -95,24 +109,21 @@ def audit(
         raise ValueError(f"expected a threat or an attack that has one; got {threat} and an attack in {attack.threat}")
     model = with_logits(model, x[:1])
     case = Case(model, x, y, attack, seed)
-    yield from before(model, x, y, loss=attack.loss, seed=seed)
+    for verdict in before(model, x, y, loss=attack.loss, seed=seed, at_chance=at_chance):
+        at_chance = at_chance or (verdict.flag == "chance" and verdict.level == "fail")
+        yield verdict
     conditions: dict[str, Callable[[Case], Verdict]] = {
         "confidence": confidence,
         "eps": larger_eps,
         "unbounded": unbounded,
         "convergence": convergence,
+        "losses": other_losses,
+        "parts": parts,
         "black-box": black_box,
         "transfer": partial(transfer, surrogate=surrogate, images=images),
     }
     for flag, condition in conditions.items():
-        yield _attacked(flag, partial(condition, case), case)
-
-
-def usual(threat: Threat) -> APGD:
-    """The white-box attack that is tried where none is in question."""
-    if isinstance(threat, L1):
-        return APGD(threat=threat, steps=SPARSE_STEPS, restarts=SPARSE_RESTARTS)
-    return APGD(threat=threat, steps=STEPS)
+        yield meaningless(flag, "attacks") if at_chance else _attacked(flag, partial(condition, case), case)
 
 
 def _attacked(flag: str, condition: Callable[[], Verdict], case: Case) -> Verdict:
@@ -153,4 +164,7 @@ def _check(model: Classifier, x: Tensor, y: Tensor, seed: int) -> None:
         expected = f"({len(x)}, at least {int(y.max()) + 1})"
         raise ModelError(f"audit: expected logits of shape {expected}; got {tuple(logits.shape)}")
     if bad := int((~logits.isfinite()).any(1).sum()):
-        raise ModelError(f"audit: the logits of {bad} of {len(x)} examples are not finite")
+        raise ModelError(
+            f"audit: expected finite logits; those of {bad} of {len(x)} examples are not finite: check the weights for "
+            "NaN, and divisions and logarithms in the network"
+        )

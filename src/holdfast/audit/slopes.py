@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from holdfast.errors import ModelError
-from holdfast.gradients import input_gradient
+from holdfast.gradients import NO_GRADIENT, input_gradient
 from holdfast.losses import cross_entropy, margin
 from holdfast.types import Classifier, Loss
 from holdfast.verdicts import Verdict
@@ -20,6 +20,11 @@ VANISHING = 0.5
 """Share of examples whose gradient may be tiny: well trained networks are confident, which is no masking."""
 
 MASKED = "the gradient is masked: put wrappers.BPDA around the step without a gradient, or judge by black-box attacks"
+
+NOT_FINITE = (
+    "no gradient attack can run: find the operation whose derivative is not finite there, such as a division, or a "
+    "square root, norm or logarithm at 0"
+)
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,8 @@ def gradients(model: Classifier, x: Tensor, y: Tensor, loss: Loss = cross_entrop
     try:
         climbed, second = (Slope.of(one, model, x, y) for one in (loss, other))
     except ModelError as error:
-        return Verdict(flag="gradients", level="fail", finding=str(error), remedy=MASKED, evidence="model")
+        remedy = MASKED if NO_GRADIENT in str(error) else NOT_FINITE
+        return Verdict(flag="gradients", level="fail", finding=str(error), remedy=remedy, evidence="model")
     outcome = level(climbed.flat, len(x))
     if outcome == "pass" and level(climbed.tiny, len(x), VANISHING) != "pass":
         outcome = "warn"

@@ -67,15 +67,15 @@ def command(
     kept = stored(subject.run, subject.weights, subject.hash, seed, found)
     write_verdicts(ready.run.path, kept)
     report = write_report([ready.run.path], ready.run.path / "report.html")
-    bad = failed(found)
+    shown = spoken(found)
+    bad = failed(shown)
     if as_json:
         said = {"run": str(ready.run.path), "verdicts": [flat(one) for one in kept], "report": str(report)}
         typer.echo(json.dumps({**said, "failed": [each.flag for each in bad]}))
     else:
-        verdicts.show(spoken(found), f"{subject.run} ({subject.weights})")
+        verdicts.show(shown, f"{subject.run} ({subject.weights})")
         say(f"device: {ready.device}")
-        flags = ", ".join(dict.fromkeys(each.flag for each in bad))
-        say(f"not to be trusted: {flags}" if bad else "nothing speaks against the numbers")
+        say(verdicts.outcome(shown))
         say(f"report: {report}")
     raise typer.Exit(1 if bad else 0)
 
@@ -84,7 +84,7 @@ def chosen_attack(verb: str, ready: Ready, norm: str | None, eps: str | None) ->
     """The attack that the options ask for, else the run's own, else the usual one at 8/255; for highest losses."""
     from dataclasses import replace
 
-    from holdfast.audit.conduct import usual
+    from holdfast.audit.attacks import usual
     from holdfast.threat import Linf
 
     attack = _attack(verb, norm, eps) or _of_the_run(ready) or usual(Linf(8 / 255))
@@ -93,7 +93,7 @@ def chosen_attack(verb: str, ready: Ready, norm: str | None, eps: str | None) ->
 
 def _attack(verb: str, norm: str | None, eps: str | None) -> APGD | None:
     """The attack that the options ask for."""
-    from holdfast.audit.conduct import usual
+    from holdfast.audit.attacks import usual
     from holdfast.recipe import parse
     from holdfast.types import Threat
 
@@ -110,7 +110,7 @@ def _attack(verb: str, norm: str | None, eps: str | None) -> APGD | None:
 
 def _of_the_run(ready: Ready) -> PGD | APGD | None:
     """The run's own iterated gradient attack, else the usual one in the set of its first attack, else None."""
-    from holdfast.audit.conduct import usual
+    from holdfast.audit.attacks import usual
     from holdfast.checks import is_attack
     from holdfast.cli.verdicts import in_question
 
@@ -150,16 +150,19 @@ def _audit(
     subject = ready.subjects[0]
     if not ready.run.ledger.parts():
         work.evaluate(ready.run, subject, ready.splits, [Clean()], ready.how, ready.seed, quiet=quiet)
+    rows = ready.run.ledger.read()
+    from_ledger = after(rows.filter(rows["weights"] == subject.weights))
+    chance = next(verdict for verdict in from_ledger if verdict.flag == "chance")
     x, y = first_images(subject, ready.splits, examples, seed)
     found: list[Verdict] = []
     with Bar(quiet=quiet).stage(f"audit {subject.run} ({subject.weights})", "conditions") as show:
         for verdict in audit(
-            subject.model, x, y, attack=attack, surrogate=others or None, images=_train(ready, x, seed), seed=seed
-        ):
+            subject.model, x, y, attack=attack, surrogate=others or None, images=_train(ready, x, seed), seed=seed,
+            at_chance={"pass": False, "fail": True}.get(chance.level),
+        ):  # fmt: skip
             found.append(verdict)
             show(len(found), len(FLAGS), verdict.condition)
-    rows = ready.run.ledger.read()
-    return [*found, *after(rows.filter(rows["weights"] == subject.weights))]
+    return [*found, *from_ledger]
 
 
 def _train(ready: Ready, x: Tensor, seed: int) -> Tensor | None:

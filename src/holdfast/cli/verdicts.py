@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from holdfast.evaluation import Subject
     from holdfast.runs import Run, Splits
     from holdfast.verdicts import Verdict
-    from holdfast.verdicts.store import Stored
 
 EXAMPLES = 64
 """How many images the conditions without attacks are tested on."""
@@ -37,7 +36,8 @@ def judge(run: Run, subject: Subject, splits: Splits, checks: Sequence[Check], s
         x, y = first_images(subject, splits, EXAMPLES, seed)
         climbed = in_question(checks)
         try:
-            found = list(before(subject.model, x, y, loss=climbed.loss if climbed else cross_entropy, seed=seed))
+            loss = climbed.loss if climbed else cross_entropy
+            found = list(before(subject.model, x, y, loss=loss, seed=seed, at_chance=False))  # the ledger knows better
         except ModelError as error:  # the checks got through, so that their results count
             found = [Verdict(flag="gradients", level="not tested", finding=str(error), evidence="model")]
         write_verdicts(run.path, stored(*names, found))
@@ -71,14 +71,30 @@ def records(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 
 def failures(runs: Sequence[Run]) -> list[str]:
-    """One line for each condition that failed, each once."""
-    from holdfast.verdicts import read_verdicts
+    """One line for each condition that failed, each once; networks at chance level have lines of their own."""
+    from holdfast.verdicts import failed, read_verdicts, spoken
 
-    found: list[Stored] = [one for run in runs for one in read_verdicts(run.path) if one.verdict.level == "fail"]
+    groups: dict[tuple[str, str], list[Verdict]] = {}
+    for one in (one for run in runs for one in read_verdicts(run.path)):
+        groups.setdefault((one.run, one.weights), []).append(one.verdict)
     return [
-        f"not to be trusted: {one.run} ({one.weights}): {one.verdict.flag}: {one.verdict.finding}; {one.verdict.remedy}"
-        for one in found
+        f"not to be trusted: {run} ({weights}): {verdict.flag}: {verdict.finding}; {verdict.remedy}"
+        for (run, weights), verdicts in groups.items()
+        for verdict in failed(spoken(verdicts))
+        if verdict.flag != "chance"
     ]
+
+
+def outcome(verdicts: Sequence[Verdict]) -> str:
+    """What verdicts come to, in one line that claims no more than was tested."""
+    from holdfast.verdicts import failed
+
+    if bad := failed(verdicts):
+        return f"not to be trusted: {', '.join(dict.fromkeys(each.flag for each in bad))}"
+    tested = {each.flag for each in verdicts if each.level != "not tested"}
+    untested = [flag for flag in dict.fromkeys(each.flag for each in verdicts) if flag not in tested]
+    rest = f"; not tested: {', '.join(untested)}" if untested else ""
+    return f"No problems found in {len(tested)} conditions{rest}"
 
 
 def show(verdicts: Iterable[Verdict], title: str) -> None:
