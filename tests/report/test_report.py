@@ -87,11 +87,13 @@ def test_worst_case_uses_the_examples_of_all_checks(tmp_path: Path) -> None:
     assert table["clean"][0] == "8"
 
 
-def test_summary_says_what_holds_and_what_breaks(tmp_path: Path) -> None:
+def test_summary_says_where_a_run_is_near_clean_and_where_fewer_than_half_are_right(
+    tmp_path: Path,
+) -> None:
     checks = [FakeCheck("clean", correct=[T] * 20), noise(0.1, [T] * 19 + [F]), pgd(0.1, [T] * 9 + [F] * 11)]
     words = report(tmp_path, make_run(tmp_path / "run", checks)).words
-    assert "Holds (at most 5 points below clean) in 1 of 2 checks: gaussian_noise sigma=0.1." in words
-    assert "Breaks (fewer than half right) in 1 of 2 checks: pgd linf eps=0.1 steps=20." in words
+    assert "At most 5 points below clean in 1 of 2 checks: gaussian_noise sigma=0.1." in words
+    assert "Fewer than half right in 1 of 2 checks: pgd linf eps=0.1 steps=20." in words
     assert (
         "Hardest attack: pgd linf eps=0.1 steps=20, 45.0 %. Hardest noise: gaussian_noise sigma=0.1, 95.0 %." in words
     )

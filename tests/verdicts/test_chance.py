@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from holdfast.verdicts import FLAGS, Verdict, at_chance, better_than_chance, from_rows, spoken
-from holdfast.verdicts.chance import FOREIGN, TRAINED, CleanAnswers, warnings
+from holdfast.verdicts.chance import FOREIGN, TRAINED, CleanAnswers, chance_warnings
 
 
 def answers(right, count=10_000, classes=10, loss=None):
@@ -125,7 +125,7 @@ def test_every_network_of_a_ledger_is_judged_by_itself():
     dead, alive = CleanAnswers([0, 1] * 30, [0] * 60), answers(58, 60)
     frame = pl.concat([rows(dead, run="a"), rows(alive, run="a", weights="last"), rows(dead, run="b", weights="given")])
     assert list(at_chance(frame)) == [("a", "best"), ("b", "given")]
-    first, second = warnings(frame)
+    first, second = chance_warnings(frame)
     assert first.startswith("a (best weights) is at chance level: 30 of 60 clean images")
     assert second.endswith(FOREIGN)
 

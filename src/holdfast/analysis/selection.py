@@ -14,6 +14,7 @@ from holdfast.analysis.worst_case import worst_case
 from holdfast.errors import RecipeError, unknown
 from holdfast.results import accuracies
 from holdfast.statistics import noise_area
+from holdfast.verdicts import at_chance
 
 CLEAN, NOISE = "clean accuracy", "noise area"
 
@@ -28,12 +29,14 @@ class Measured:
         values: by quantity: `clean accuracy`, the worst case of each threat (`worst case, linf eps=8/255`), `noise
             area`, `mean corruption error` and the average radius of each certificate.
         checks: what each worst case is over.
+        at_chance: whether it answers no better than by guessing.
     """
 
     run: str
     weights: str
     values: Mapping[str, float] = field(default_factory=dict)
     checks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    at_chance: bool = False
 
 
 def measured(rows: pl.DataFrame) -> tuple[Measured, ...]:
@@ -71,11 +74,12 @@ def measured(rows: pl.DataFrame) -> tuple[Measured, ...]:
             if len(curve) > 2:
                 sigmas = sorted(curve)
                 values[key][name] = noise_area([curve[sigma] for sigma in sigmas], sigmas)
-    return tuple(Measured(*key, found, checks.get(key, {})) for key, found in values.items())
+    guessing = at_chance(rows)
+    return tuple(Measured(*key, quantities, checks.get(key, {}), key in guessing) for key, quantities in values.items())
 
 
 def select(runs: Sequence[Measured], *, by: str, accuracy: float, within: float) -> tuple[Measured, ...]:
-    """Runs whose clean accuracy lies in a band, the best first.
+    """Runs whose clean accuracy lies in a band, the best first; networks at chance level come last.
 
     Robust classifiers pay with clean accuracy, so that robustness is compared among those that pay alike.
 
@@ -95,7 +99,7 @@ def select(runs: Sequence[Measured], *, by: str, accuracy: float, within: float)
         run for run in runs if name in run.values and abs(run.values.get(CLEAN, -1.0) - accuracy) <= within + 1e-12
     ]
     sign = 1 if name.startswith(MCE) else -1  # of errors less is better
-    return tuple(sorted(inside, key=lambda run: sign * run.values[name]))
+    return tuple(sorted(inside, key=lambda run: (run.at_chance, sign * run.values[name])))
 
 
 def quantity(runs: Sequence[Measured], name: str) -> str:

@@ -33,6 +33,7 @@ class Certified:
         refuted: what other checks of the run refute.
         left: what was not run.
         fine: certified radii above 0 and below `STEP`.
+        warnings: that the network is at chance level, if it is.
     """
 
     run: Path
@@ -45,6 +46,7 @@ class Certified:
     refuted: Sequence[dict[str, Any]]
     left: Sequence[Gap]
     fine: int = 0
+    warnings: Sequence[str] = ()
 
     @classmethod
     def of(cls, run: Path, weights: str, certificate: str, radii: Sequence[float] | None) -> Certified:
@@ -55,6 +57,7 @@ class Certified:
         from holdfast.report import read_run
         from holdfast.report.unfinished import gaps
         from holdfast.results import accuracies
+        from holdfast.verdicts.chance import chance_warnings
 
         data = read_run(run)
         rows = data.rows.filter(pl.col("weights") == weights)
@@ -77,6 +80,7 @@ class Certified:
             refuted=refuted.drop("run", "weights", "check").to_dicts(),
             left=[gap for gap in gaps(data) if gap.weights == weights and gap.check in (CLEAN, certificate)],
             fine=mine.filter((pl.col("radius") > 0) & (pl.col("radius") < STEP)).height,
+            warnings=chance_warnings(rows),
         )
 
     def record(self) -> dict[str, Any]:
@@ -90,6 +94,7 @@ class Certified:
             "smoothed": self.smoothed,
             "examples": said["examples"],
             "network": self.clean,
+            "at_chance": bool(self.warnings),
             "certified": self._accuracy(),
             "abstained": said["abstained"],
             "average_radius": {"mean": said["average"], "low": said["low"], "high": said["high"]},
@@ -133,6 +138,8 @@ class Certified:
         say(f"{said['queries']:.1f} {what} per image, {said['seconds']:.1f} s")
         for gap in self.left:
             say(f"not run: {gap.what} on {gap.examples} images")
+        for line in self.warnings:
+            say(line)
 
 
 def _words(share: dict[str, float]) -> list[str]:

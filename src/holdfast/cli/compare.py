@@ -10,7 +10,7 @@ import typer
 
 from holdfast.cli.options import Json
 from holdfast.cli.screen import say
-from holdfast.cli.summary import other_images, show_summary, summary
+from holdfast.cli.summary import other_images, show_at_chance, show_summary, summary
 from holdfast.errors import LedgerError
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def command(
     show_summary(records)
     if note:
         say(f"not comparable: {note}")
+    show_at_chance(compared)
     for one in comparisons:
         _show(one)
     if written:
@@ -71,6 +72,7 @@ def _records(one: Comparison) -> list[dict[str, Any]]:
             "examples": pair.examples,
             "p_value": pair.p_value,
             "p_holm": adjusted,
+            "at_chance": list(one.at_chance),
         }
         for (check, pair), adjusted in zip(one.pairs, one.adjusted, strict=True)
     ]
@@ -91,9 +93,8 @@ def _show(one: Comparison) -> None:
         for (check, pair), adjusted in zip(one.pairs, one.adjusted, strict=True)
     ]
     rows += [[check, *["unknown"] * 5] for check, _ in one.unknown]
-    title = (
-        f"{one.second} against {one.first} on {one.on} (p: exact McNemar, Holm-corrected over {len(one.pairs)} tests)"
-    )
+    second, first = (f"{name} (at chance level)" if name in one.at_chance else name for name in (one.second, one.first))
+    title = f"{second} against {first} on {one.on} (p: exact McNemar, Holm-corrected over {len(one.pairs)} tests)"
     table(["", "pairs", "points", f"only {one.second} right", f"only {one.first} right", "p"], rows, title=title)
     for check, what in one.unknown:
         stdout().print(f"unfinished: {check}: {what}")

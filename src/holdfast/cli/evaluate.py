@@ -14,7 +14,7 @@ from holdfast.cli.networks import prepared
 from holdfast.cli.options import OUT, Json, Out, Root
 from holdfast.cli.presets import limits, table
 from holdfast.cli.screen import interrupt_on_kill, resumable, say
-from holdfast.cli.summary import show_left_out, show_summary, summary
+from holdfast.cli.summary import show_at_chance, show_left_out, show_summary, summary
 
 Model = Annotated[
     str | None, typer.Option("--model", help="python:package.module:factory, or a name of `holdfast list models`.")
@@ -93,6 +93,7 @@ def command(
         show_summary(records)
         show_components([done])
         show_left_out([done])
+        show_at_chance([done])
         if remark := limits(checks or ("quick" if model is not None else None)):
             say(remark)
         for line in verdicts.failures([done]):

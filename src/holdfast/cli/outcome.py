@@ -29,6 +29,7 @@ class Outcome:
         numbers: examples, broken, distances of successes, queries and seconds.
         components: what each component of a composed attack did.
         left: what was not run.
+        warnings: that the network is at chance level, if it is.
     """
 
     run: Path
@@ -38,6 +39,7 @@ class Outcome:
     numbers: dict[str, Any]
     components: Sequence[dict[str, Any]]
     left: Sequence[Gap]
+    warnings: Sequence[str] = ()
 
     @classmethod
     def of(cls, run: Path, weights: str, attack: str) -> Outcome:
@@ -48,6 +50,7 @@ class Outcome:
         from holdfast.report.shares import share_of
         from holdfast.report.unfinished import gaps
         from holdfast.results import accuracies, yields
+        from holdfast.verdicts.chance import chance_warnings
 
         data = read_run(run)
         rows = data.rows.filter((pl.col("weights") == weights) & pl.col("check").is_in([CLEAN, attack]))
@@ -62,6 +65,7 @@ class Outcome:
             numbers=_numbers(mine, rows.filter((pl.col("check") == CLEAN) & ~pl.col("correct"))["example"]),
             components=yields(mine).drop("run", "weights", "check").to_dicts(),
             left=left,
+            warnings=chance_warnings(rows),
         )
 
     def record(self) -> dict[str, Any]:
@@ -72,6 +76,7 @@ class Outcome:
             "attack": self.attack,
             "clean": self._accuracy(CLEAN),
             "attacked": self._accuracy(self.attack),
+            "at_chance": bool(self.warnings),
             **self.numbers,
             "yield": list(self.components),
             "not_run": [{"what": gap.what, "examples": gap.examples} for gap in self.left],
@@ -101,6 +106,8 @@ class Outcome:
             _show_yield(self.components)
         for gap in self.left:
             say(f"not run: {gap.what} on {gap.examples} images")
+        for line in self.warnings:
+            say(line)
 
     def _words(self, check: str) -> list[str]:
         share = self.shares[check]

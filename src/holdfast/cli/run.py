@@ -9,7 +9,7 @@ import typer
 from holdfast.cli.device import Device, device_of
 from holdfast.cli.options import OUT, Fresh, Json, Only, Out, RecipeFile, Root, Set, TensorBoard, names
 from holdfast.cli.screen import interrupt_on_kill, resumable, say
-from holdfast.cli.summary import other_images, show_left_out, show_summary, summary
+from holdfast.cli.summary import other_images, show_at_chance, show_left_out, show_summary, summary
 
 
 def command(
@@ -50,6 +50,7 @@ def command(
         if note := other_images(runs):
             say(f"not comparable: {note}")
         show_left_out(runs)
+        show_at_chance(runs)
         for line in verdicts.failures(runs):
             say(line)
         say(f"device: {place}")

@@ -49,7 +49,7 @@ def command(
     same_checks = len({one.checks.get(name) for found in chosen.values() for one in found}) <= 1
     if as_json:
         records = [
-            {"group": group, "run": one.run, "weights": one.weights, **one.values}
+            {"group": group, "run": one.run, "weights": one.weights, **one.values, "at_chance": one.at_chance}
             for group, found in chosen.items()
             for one in found
         ]
@@ -59,7 +59,7 @@ def command(
     rows = []
     for group, found in chosen.items():
         for place, one in enumerate(found):
-            mark = "best" if place == 0 else ""
+            mark = "at chance level" if one.at_chance else "best" if place == 0 else ""
             rows.append([group, one.run, mark, percent(one.values[CLEAN]), f"{one.values[name]:z.4f}"])
         if not found:
             rows.append([group, "none in the band", "", "", ""])

@@ -26,9 +26,11 @@ def summary(runs: Sequence[Run]) -> list[dict[str, Any]]:
     from holdfast.analysis.corruption import grade_of
     from holdfast.analysis.worst_case import worst_case
     from holdfast.results import GRADED, accuracies, yields
+    from holdfast.verdicts import at_chance
 
     frames = rows_of(runs)
     rows = pl.concat(frames)
+    dead = at_chance(rows)
     by_name = {frame["run"][0]: run for run, frame in zip(runs, frames, strict=True)}
     left_out = {name: run.info().get("not_run", {}) for name, run in by_name.items()}
     equal = {name: ["last"] if _last_is_best(run) else [] for name, run in by_name.items()}
@@ -61,6 +63,7 @@ def summary(runs: Sequence[Run]) -> list[dict[str, Any]]:
             "waiting": waiting.get((r["run"], r["weights"], r["check"]), {}),
             "left_out": sorted(weights for weights, left in left_out[r["run"]].items() if left),
             "equal_weights": equal[r["run"]] if r["weights"] == "best" else [],
+            "at_chance": (r["run"], r["weights"]) in dead,
         }
         for r in records
     ]
@@ -127,7 +130,10 @@ def show_summary(records: Sequence[dict[str, Any]]) -> None:
     seeds = max(map(len, groups.values()))
     spread = "95 % interval" if seeds == 1 else f"± standard deviation over {seeds} seeds"
     names = list(groups) if seeds > 1 else [runs[0] for runs in groups.values()]
-    table([f"accuracy [{spread}]", *short_names(names)], rows)
+    dead = {r["run"] for r in records if r["at_chance"] and r["weights"] == labels[r["run"]]}
+    marks = [_chance_mark(runs, dead) for runs in groups.values()]
+    titles = [name + mark for name, mark in zip(short_names(names), marks, strict=True)]
+    table([f"accuracy [{spread}]", *titles], rows)
     for record in records:
         if record["not_attacked"] and not record["threat"]:
             parts = f"{record['not_attacked']} of {record['examples']} images were not attacked ({record['reason']})"
@@ -169,6 +175,24 @@ def other_images(runs: Sequence[Run]) -> str | None:
         for run, frame in zip(runs, frames, strict=True)
     ]
     return different_images(tested) or None
+
+
+def _chance_mark(runs: Sequence[str], dead: set[str]) -> str:
+    """What a column's title says of networks at chance level."""
+    count = sum(run in dead for run in runs)
+    if not count:
+        return ""
+    return " (at chance level)" if len(runs) == 1 else f" ({count} of {len(runs)} seeds at chance level)"
+
+
+def show_at_chance(runs: Sequence[Run]) -> None:
+    """Print a line for each network at chance level, with its remedy."""
+    import polars as pl
+
+    from holdfast.verdicts.chance import chance_warnings
+
+    for line in chance_warnings(pl.concat(rows_of(runs))):
+        say(line)
 
 
 def show_left_out(runs: Sequence[Run]) -> None:

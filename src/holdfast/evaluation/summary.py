@@ -10,6 +10,8 @@ import polars as pl
 from holdfast.analysis.certified import average_certified_radius
 from holdfast.analysis.worst_case import worst_case
 from holdfast.results import SCHEMA, accuracies, yields
+from holdfast.verdicts import better_than_chance
+from holdfast.verdicts.chance import chance_warnings
 
 CLEAN = "clean"
 """What the ledger calls clean images."""
@@ -51,6 +53,15 @@ class Results:
         return average_certified_radius(self.rows)
 
     @property
+    def at_chance(self) -> bool | None:
+        """Whether the model answers clean images no better than by guessing; None where that cannot be told."""
+        return {"fail": True, "pass": False}.get(better_than_chance(self._clean_rows).level)
+
+    @property
+    def _clean_rows(self) -> pl.DataFrame:
+        return self.rows if self.clean.is_empty() else self.clean
+
+    @property
     def yields(self) -> pl.DataFrame:
         """What each component of composed attacks did."""
         return yields(self.rows)
@@ -68,9 +79,10 @@ class Results:
         ]
         bound = self.table["unsettled"].sum() > 0
         upper = ["accuracies of unfinished attacks are upper bounds"] if bound else []
-        open_ = self.table.filter(pl.col("not_attacked") > 0).select("check", "not_attacked", "examples", "reason")
-        left += [f"not attacked: {check} on {n} of {m} examples ({why})" for check, n, m, why in open_.iter_rows()]
-        return "\n".join([_table(rows), *radii, *left, *upper, *(f"warning: {line}" for line in self.warnings)])
+        partly = self.table.filter(pl.col("not_attacked") > 0).select("check", "not_attacked", "examples", "reason")
+        left += [f"not attacked: {check} on {n} of {m} examples ({why})" for check, n, m, why in partly.iter_rows()]
+        warnings = [*chance_warnings(self._clean_rows), *self.warnings]
+        return "\n".join([_table(rows), *radii, *left, *upper, *(f"warning: {line}" for line in warnings)])
 
 
 def _table(rows: list[dict[str, Any]]) -> str:

@@ -14,6 +14,7 @@ from holdfast.report.same_images import REMEDY
 from holdfast.report.tables import Cell, Table
 from holdfast.results import compared, not_attacked, unsettled
 from holdfast.statistics import Paired, holm
+from holdfast.verdicts import at_chance
 
 LEVEL = 0.05
 
@@ -31,6 +32,7 @@ class Comparison:
         unknown: checks that both have and that one has not finished, each with what is missing; they are not tested.
         common: how many test images both have.
         images: how many each has.
+        at_chance: labels of those that answer no better than by guessing; they are never said to be better.
     """
 
     first: str
@@ -41,6 +43,7 @@ class Comparison:
     unknown: tuple[tuple[str, str], ...] = ()
     common: int = 0
     images: tuple[int, int] = (0, 0)
+    at_chance: tuple[str, ...] = ()
 
     @property
     def on(self) -> str:
@@ -70,6 +73,7 @@ def comparison(first: RunData, second: RunData) -> Comparison:
     return Comparison(
         first.label, second.label, tuple(pairs), adjusted, problem, tuple(unknown.items()),
         common=len(seen[0] & seen[1]), images=(len(seen[0]), len(seen[1])),
+        at_chance=tuple(run.label for run in (first, second) if at_chance(run.main_rows)),
     )  # fmt: skip
 
 
@@ -93,7 +97,7 @@ def comparison_table(result: Comparison) -> Table:
             p_value(paired.p_value),
             p_value(adjusted),
         )
-        rows.append((check, [*(Cell(text) for text in numbers), Cell(_verdict(paired, adjusted), words=True)]))
+        rows.append((check, [*(Cell(text) for text in numbers), Cell(_verdict(result, paired, adjusted), words=True)]))
     for check, what in result.unknown:
         rows.append((check, [*[Cell("unknown")] * len(columns), Cell(f"unfinished: {what}", words=True)]))
     rows.sort(key=lambda row: row[0].startswith(WORST))
@@ -107,9 +111,12 @@ def comparison_table(result: Comparison) -> Table:
     )
 
 
-def _verdict(paired: Paired, adjusted: float) -> str:
+def _verdict(result: Comparison, paired: Paired, adjusted: float) -> str:
     if adjusted >= LEVEL:
         return "no clear difference"
+    winner = result.second if paired.difference < 0 else result.first
+    if winner in result.at_chance:
+        return f"{winner} is at chance level"
     return "better" if paired.difference < 0 else "worse"
 
 

@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from holdfast.report import brackets, gallery
 from holdfast.report.certificates import Certificates
+from holdfast.report.chance import marked, other_weights
 from holdfast.report.classes import class_table, panels
 from holdfast.report.compare import comparison, comparison_table
 from holdfast.report.composed import yield_tables
@@ -90,7 +91,7 @@ def render(runs: Sequence[RunData], *, title: str | None = None) -> str:
         .render(
             title=title or f"Report on {_subject(runs)}",
             runs=runs,
-            verdicts=[verdict(run) for run in runs],
+            verdicts=[marked(verdict(run), run) for run in runs],
             trusts=[trust(run) for run in runs],
             headline=headline(runs),
             cost=cost(runs),
@@ -119,7 +120,10 @@ def render(runs: Sequence[RunData], *, title: str | None = None) -> str:
                 (result, comparison_table(result)) for result in (comparison(runs[0], run) for run in runs[1:])
             ],
             facts=facts_table(runs),
-            doubts=[*_other_images(runs), *(sentence for run in runs for sentence in doubts(run))],
+            doubts=[
+                *(*_other_images(runs), *other_weights(runs)),
+                *(sentence for run in runs for sentence in doubts(run)),
+            ],
             style=Markup(template_file("style.css")),
             scripts=[Markup(script) for script in scripts],
             hashes=[digest_of(script) for script in scripts],

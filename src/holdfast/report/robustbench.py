@@ -21,6 +21,7 @@ from holdfast.report.runs import RunData
 from holdfast.report.shares import Share, share_of
 from holdfast.report.unfinished import Gap, counts_in, gaps
 from holdfast.results import accuracies, write_atomically
+from holdfast.verdicts import better_than_chance
 
 NORMS = {"linf": "Linf", "l2": "L2", "l1": "L1", "l0": "L0"}
 PUBLISHED = {"version": "standard", "steps": 100, "targets": 9, "queries": 5000}
@@ -62,6 +63,7 @@ def _record(run: RunData, threat: Budget | None, missing: Sequence[Gap]) -> dict
         "norm": None if threat is None else NORMS.get(threat.axis, threat.axis),
         "eps": None if threat is None else fraction(threat.size),
         "clean_acc": _complete(found, clean[0], open_) if clean else None,
+        "at_chance": {"fail": True, "pass": False}.get(better_than_chance(run.main_rows).level),
         "reported": None,
         "autoattack_acc": _complete(found, published, open_) if published else None,
         "worst_case_acc": _percent(share_of(worst)) if worst else None,

@@ -18,8 +18,8 @@ from holdfast.report.shares import Share, share_of
 from holdfast.report.worst_cases import WorstCase, worst_cases
 from holdfast.results import accuracies
 
-NEAR = 0.05  # below clean, and still said to hold
-HALF = 0.5  # below it, a check is said to break the classifier
+NEAR = 0.05  # below clean, and still said to be near it
+HALF = 0.5
 
 
 @dataclass(frozen=True)
@@ -88,10 +88,10 @@ def _details(run: RunData, clean: Share | None, changed: Mapping[str, Share]) ->
         return (f"Only clean images were checked: {known}.", f"Numbers: {about}.")
     lines, checks = [], f"{len(changed)} checks"
     if clean:
-        held = [name for name, share in changed.items() if not share.bound and share.value >= clean.value - NEAR]
-        lines.append(f"Holds (at most 5 points below clean) {_where(held, checks)}.")
-    broken = [name for name, share in changed.items() if share.value < HALF]
-    lines.append(f"Breaks (fewer than half right) {_where(broken, checks)}.")
+        near = [name for name, share in changed.items() if not share.bound and share.value >= clean.value - NEAR]
+        lines.append(f"At most 5 points below clean {_where(near, checks)}.")
+    below = [name for name, share in changed.items() if share.value < HALF]
+    lines.append(f"Fewer than half right {_where(below, checks)}.")
     if waiting := [name for name, share in changed.items() if share.bound]:
         lines.append(f"Unfinished, so that only an upper bound is known, {_where(waiting, checks)}.")
     attacks = {check.name for check in run.main_checks if check.attack}

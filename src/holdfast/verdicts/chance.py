@@ -144,7 +144,7 @@ def at_chance(rows: pl.DataFrame) -> dict[Network, Verdict]:
     return {network: verdict for network, verdict in verdicts.items() if verdict.level == "fail"}
 
 
-def warnings(rows: pl.DataFrame) -> list[str]:
+def chance_warnings(rows: pl.DataFrame) -> list[str]:
     """A sentence on each network of a ledger that is at chance level: why, and what to do."""
     return [
         f"{run} ({weights} weights) is at chance level: {verdict.finding}; {verdict.remedy}"
