@@ -28,7 +28,7 @@ def words(*runs: Path) -> str:
 def test_a_dead_network_is_marked_and_nothing_else_is_claimed_of_it(tmp_path: Path) -> None:
     said = words(make_run(tmp_path / "run", DEAD))
     assert "At chance level: 30 of 60 clean images are right (50.0 %), guessing gives 50.0 %" in said
-    assert "say nothing about robustness" in said
+    assert "no evidence of robustness" in said
     assert "threat_warmup" in said
     assert "below clean" not in said
     assert "Hardest" not in said

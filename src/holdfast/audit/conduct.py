@@ -16,6 +16,7 @@ from holdfast.audit.confidence import confidence
 from holdfast.audit.inputs import input_range
 from holdfast.audit.outputs import batch_dependence, better_than_chance, randomness
 from holdfast.audit.passes import train_mode
+from holdfast.audit.scaling import scaling
 from holdfast.audit.slopes import gradients
 from holdfast.audit.transfer import Sources, transfer
 from holdfast.errors import DataError, HoldfastError, ModelError
@@ -41,7 +42,7 @@ def before(
     seed: int = 0,
     at_chance: bool | None = None,
 ) -> Iterator[Verdict]:
-    """Conditions that no attack is needed for: chance level, images, modes, randomness, batch, outputs, gradients.
+    """Conditions that need no attack: chance level, images, scaling, modes, randomness, batch, outputs, gradients.
 
     Args:
         model: images in [0, 1] to logits; a module is put in eval mode for the time.
@@ -59,6 +60,7 @@ def before(
         at_chance = verdict.level == "fail"
         yield verdict
     yield input_range(x)
+    yield _asked(model, partial(scaling, model, x), seed)
     random = _asked(model, partial(randomness, model, x), seed)
     yield _asked(model, partial(train_mode, model, x), seed)
     if at_chance:

@@ -16,7 +16,7 @@ def marked(summary: Verdict, run: RunData) -> Verdict:
     chance = better_than_chance(run.main_rows)
     if chance.level != "fail":
         return summary
-    lead = f"At chance level: {chance.finding}. Its accuracies say nothing about robustness."
+    lead = f"At chance level: {chance.finding}. Its accuracies are no evidence of robustness."
     return replace(summary, lead=lead, details=(f"What to do: {chance.remedy}.",))
 
 

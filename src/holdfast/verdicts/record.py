@@ -12,6 +12,7 @@ Evidence = Literal["model", "attacks", "ledger"]
 FLAGS = {
     "chance": "The network answers better than by guessing",
     "input-range": "Inputs lie in [0, 1]",
+    "scaling": "Inputs are scaled as in training",
     "train-mode": "Layers are in evaluation mode",
     "randomness": "The forward pass is deterministic",
     "batch": "An answer depends on its own image alone",
@@ -65,7 +66,7 @@ class Verdict:
         return FLAGS[self.flag]
 
 
-CAUSES = frozenset({"chance", "input-range", "train-mode"})
+CAUSES = frozenset({"chance", "input-range", "scaling", "train-mode"})
 """Conditions of a network at chance level that are read all the same: they may be the reason."""
 
 
@@ -74,7 +75,7 @@ def meaningless(flag: str, evidence: Evidence) -> Verdict:
     return Verdict(
         flag=flag,
         level="not tested",
-        finding="says nothing about a network at chance level",
+        finding="not interpreted: the network is at chance level",
         remedy="raise the accuracy on clean images first",
         evidence=evidence,
     )
