@@ -125,8 +125,8 @@ def worst_case(rows: pl.DataFrame, among: Sequence[Budget] | None = None) -> pl.
     Returns:
         A row per network and threat: `run`, `weights`, `norm`, `eps`, `check` (its title), `examples` that all checks
         of the threat saw, `correct`, `checks` (names of those that count, clean images included), `unsettled`,
-        `not_attacked`, `reason`, `accuracy`, `low`, `high`. Where `unsettled` is not zero, the accuracy is only an upper
-        bound.
+        `not_attacked`, `reason`, `accuracy`, `low`, `high`. Where `unsettled` is not zero, the accuracy is only an
+        upper bound.
     """
     tried = attempts(rows)
     chosen = threats(tried) if among is None else among
