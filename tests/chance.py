@@ -45,6 +45,12 @@ def mean_error(draws, *, variance, reach, count=1):
     return math.sqrt(2 * variance * log / draws) + reach * log / (3 * draws)
 
 
+def has_mean(values, expected):
+    """Whether a sample has an expected mean, by the central limit theorem and its own deviation."""
+    values = np.asarray(values, dtype=np.float64).flatten()
+    return bool(abs(values.mean() - expected) < deviations() * values.std() / math.sqrt(len(values)))
+
+
 def share_error(draws, share, count=1):
     """How far none of `count` shares of draws of an event is off, given its probability."""
     return mean_error(draws, variance=share * (1 - share), reach=max(share, 1 - share), count=count)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from holdfast.rng import GAMMA, Streams, _mix, derive, global_generators, permutation, streams
+from tests import chance
 from tests.contracts.untouched import same_random_states
 
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
@@ -160,20 +161,20 @@ def test_splitting_draws_nothing():
 def test_moments_and_distribution_of_normal_values():
     values = Streams(1, "moments", 400).normal(empty(400, 500)).flatten().numpy()
     count = len(values)
-    assert abs(values.mean()) < 4 / math.sqrt(count)
-    assert abs(values.var() - 1) < 4 * math.sqrt(2 / count)
-    assert abs(stats.skew(values)) < 4 * math.sqrt(6 / count)
-    assert abs(stats.kurtosis(values)) < 4 * math.sqrt(24 / count)
-    assert stats.kstest(values, "norm").pvalue > 1e-3
+    assert abs(values.mean()) < chance.deviations() / math.sqrt(count)
+    assert abs(values.var() - 1) < chance.deviations() * math.sqrt(2 / count)
+    assert abs(stats.skew(values)) < chance.deviations() * math.sqrt(6 / count)
+    assert abs(stats.kurtosis(values)) < chance.deviations() * math.sqrt(24 / count)
+    assert chance.follows(values, "norm")
 
 
 def test_moments_and_distribution_of_uniform_values():
     values = Streams(1, "moments", 400).uniform(empty(400, 500)).flatten().numpy()
     assert values.min() >= 0
-    assert abs(values.mean() - 0.5) < 4 * math.sqrt(1 / 12 / len(values))
-    assert stats.kstest(values, "uniform").pvalue > 1e-3
+    assert abs(values.mean() - 0.5) < chance.deviations() * math.sqrt(1 / 12 / len(values))
+    assert chance.follows(values, "uniform")
     low_bits = Streams(1, "moments", 400).bits(500).bitwise_and(1).double().mean()
-    assert abs(float(low_bits) - 0.5) < 4 * 0.5 / math.sqrt(len(values))
+    assert abs(float(low_bits) - 0.5) < chance.share_error(len(values), 0.5)
 
 
 @pytest.mark.parametrize("kind", ["uniform", "normal"])
@@ -181,8 +182,8 @@ def test_one_stream_and_one_position_are_as_random_as_all(kind):
     name = {"uniform": "uniform", "normal": "norm"}[kind]
     along = draw(Streams(0, "", 1), kind, 1, 20000)[0].numpy()
     across = draw(Streams(0, "", 20000), kind, 20000, 1)[:, 0].numpy()
-    assert stats.kstest(along, name).pvalue > 1e-3
-    assert stats.kstest(across, name).pvalue > 1e-3
+    assert chance.follows(along, name)
+    assert chance.follows(across, name)
 
 
 def correlation(a, b):
@@ -191,7 +192,7 @@ def correlation(a, b):
 
 @pytest.mark.parametrize("kind", ["uniform", "normal"])
 def test_neighbouring_streams_purposes_and_seeds_are_not_correlated(kind):
-    size, bound = (100, 200), 4 / math.sqrt(20000)
+    size, bound = (100, 200), chance.deviations(9) / math.sqrt(20000)
     base = draw(Streams(0, "a", 100), kind, *size)
     others = [
         Streams(0, "a", range(1, 101)),
@@ -210,8 +211,9 @@ def test_neighbouring_streams_purposes_and_seeds_are_not_correlated(kind):
 def test_both_halves_of_box_muller_are_independent():
     values = Streams(0, "halves", 200).normal(empty(200, 200))
     first, second = values[:, :100], values[:, 100:]
-    assert correlation(first, second) < 4 / math.sqrt(20000)
-    assert correlation(first.square(), second.square()) < 4 / math.sqrt(20000)
+    bound = chance.deviations(2) / math.sqrt(20000)
+    assert correlation(first, second) < bound
+    assert correlation(first.square(), second.square()) < bound
 
 
 @pytest.mark.parametrize("high", [1, 2, 7, 10])
@@ -221,7 +223,7 @@ def test_integers_are_uniform_in_range(high):
     assert values.shape == (300, 50)
     counts = np.bincount(values.flatten().numpy(), minlength=high)
     assert len(counts) == high
-    assert high == 1 or stats.chisquare(counts).pvalue > 1e-3
+    assert high == 1 or stats.chisquare(counts).pvalue > chance.level()
 
 
 def test_integers_of_a_large_range_stay_below_it(monkeypatch):

@@ -21,6 +21,7 @@ from holdfast.statistics import (
     wilson,
     without_guessing,
 )
+from tests import chance
 
 COUNTS = [(0, 1), (1, 1), (0, 30), (30, 30), (1, 30), (15, 30), (457, 500), (9999, 10000)]
 
@@ -85,7 +86,7 @@ def test_clopper_pearson_covers_in_simulation():
     draws = np.random.default_rng(0).binomial(50, 0.8, size=4000)
     intervals = {k: clopper_pearson(int(k), 50) for k in np.unique(draws)}
     covered = np.mean([intervals[k].low <= 0.8 <= intervals[k].high for k in draws])
-    assert covered >= 0.95 - 4 * np.sqrt(0.05 * 0.95 / 4000)
+    assert covered >= 0.95 - chance.share_error(4000, 0.05)
 
 
 def test_wilson_covers_about_as_often_as_it_says():
@@ -258,8 +259,8 @@ def test_sequential_bounds_are_rarely_ever_wrong(share):
         alpha=0.1,
     )
     ever = (bounds > share).any(1).mean()
-    assert 0.005 < ever <= 0.1
-    assert bounds[:, -1].mean() > share - 4 * np.sqrt(share * (1 - share) / 1500)
+    assert 0.005 < ever <= 0.1 + chance.share_error(2000, 0.1)
+    assert bounds[:, -1].mean() > share - chance.deviations() * np.sqrt(share * (1 - share) / 1500)
 
 
 def test_the_fair_coin_test_has_the_reference_values():

@@ -6,6 +6,7 @@ from scipy import stats
 
 from holdfast.analysis.noise import NoiseCurve, noise_curve
 from holdfast.rng import Streams
+from tests import chance
 from tests.zoo import half_space, images
 
 
@@ -18,12 +19,12 @@ def batch(count=40):
 
 def test_accuracies_are_those_of_the_half_space():
     model, x, y, distance = batch()
-    curve = noise_curve(model, x, y, step=0.25, draws=200, stop=0.6, largest=2.0)
+    curve = noise_curve(model, x, y, step=0.25, draws=800, stop=0.6, largest=2.0)
     assert curve.sigmas[0] == 0.0
     assert curve.accuracies[0] == 1.0
     for sigma, accuracy in zip(curve.sigmas[1:], curve.accuracies[1:], strict=True):
         expected = stats.norm.cdf(distance.numpy() / sigma).mean()
-        assert accuracy == pytest.approx(expected, abs=0.02)
+        assert accuracy == pytest.approx(expected, abs=chance.share_error(800 * len(x), expected))
 
 
 def test_it_stops_at_guessing_or_at_the_largest_noise():

@@ -8,6 +8,7 @@ from holdfast.analysis.sra import CRITERIA, Cell, sra, sra_map, zero_one
 from holdfast.losses import margin
 from holdfast.rng import Streams
 from holdfast.threat import L2
+from tests import chance
 from tests.zoo import half_space, images, linear
 
 COUNT = 12
@@ -32,9 +33,9 @@ def test_without_noise_it_is_the_worst_case():
 
 def test_without_region_it_is_the_average_case():
     model, x, y, distance = batch()
-    found = sra(model, x, y, criterion=CRITERIA["zero_one"], sigma=0.3, region=None, draws=4000)
+    found = sra(model, x, y, criterion=CRITERIA["zero_one"], sigma=0.3, region=None, draws=16_000)
     expected = torch.from_numpy(stats.norm.cdf(-distance.numpy() / 0.3))
-    torch.testing.assert_close(found.value, expected, rtol=0, atol=0.03)
+    torch.testing.assert_close(found.value, expected, rtol=0, atol=chance.share_error(16_000, 0.5, count=len(x)))
     assert torch.equal(found.point, x)
 
 
@@ -43,7 +44,7 @@ def test_with_both_and_the_zero_one_loss_it_is_the_error_of_randomized_smoothing
     model, x, y, distance = batch()
     found = sra(model, x, y, criterion=CRITERIA["zero_one"], sigma=0.3, region=L2(eps), draws=3000)
     expected = torch.from_numpy(stats.norm.cdf((eps - distance.numpy()) / 0.3))
-    torch.testing.assert_close(found.value, expected, rtol=0, atol=0.04)
+    torch.testing.assert_close(found.value, expected, rtol=0, atol=chance.share_error(3000, 0.5, count=len(x)))
     assert float(L2(eps).distance(found.point, x).max()) <= eps + 1e-9
 
 

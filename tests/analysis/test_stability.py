@@ -8,6 +8,7 @@ from holdfast.analysis.stability import features_and_logits, longest_row, stabil
 from holdfast.errors import ModelError
 from holdfast.losses import cross_entropy
 from holdfast.rng import Streams
+from tests import chance
 from tests.contracts.untouched import same_module, same_random_states, same_tensors
 from tests.zoo import images, labels, linear, normed
 
@@ -19,7 +20,7 @@ def test_features_that_are_the_image_move_as_far_as_a_normal_vector():
     found = stability(model, x, labels(500, 3), sigma=0.1, deltas=deltas, draws=40)
     share = found.inside.double().mean(0) / 40
     exact = torch.tensor([1 - math.exp(-((delta / 0.1) ** 2) / 2) for delta in deltas], dtype=torch.float64)
-    torch.testing.assert_close(share, exact, rtol=0, atol=4 * 0.5 / math.sqrt(500 * 40))
+    torch.testing.assert_close(share, exact, rtol=0, atol=chance.share_error(500 * 40, 0.5, count=3))
     assert int(found.inside[:, 0].max()) == 0
 
 

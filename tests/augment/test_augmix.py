@@ -7,6 +7,7 @@ from holdfast.augment import AugMix
 from holdfast.augment import augmix as module
 from holdfast.augment.operations import Scale
 from holdfast.rng import Streams
+from tests import chance
 from tests.zoo import images
 
 X = images(300, (3, 6, 6), low=0.2, high=0.6)
@@ -29,9 +30,10 @@ def test_mixes_the_image_with_its_chains(monkeypatch):
         share = ((z - X) / (other - X)).flatten(1) if depth == 1 else (z - X).flatten(1)
         torch.testing.assert_close(share, share[:, :1].expand_as(share), rtol=0, atol=1e-9)  # the same for all pixels
         if depth == 1:  # m is uniform for alpha = 1
-            assert abs(float(share[:, 0].mean()) - 0.5) < 5 / (12 * 300) ** 0.5
-            assert float(share.min()) < 0.02
-            assert float(share.max()) > 0.98
+            assert abs(float(share[:, 0].mean()) - 0.5) < chance.deviations() / (12 * 300) ** 0.5
+            nearest = 1 - chance.level(2) ** (1 / 300)  # none of 300 values is nearer to an end
+            assert float(share.min()) < nearest
+            assert float(share.max()) > 1 - nearest
 
 
 def test_depths_are_one_two_and_three_with_equal_chances(monkeypatch):
@@ -40,7 +42,7 @@ def test_depths_are_one_two_and_three_with_equal_chances(monkeypatch):
     left = (z / X).flatten(1).mean(1)
     counts = torch.stack([(left - (0.5 + 0.5**n / 2)).abs() < 0.02 for n in (1, 2, 3)]).sum(1)
     assert int(counts.sum()) == 300
-    assert float((counts - 100).abs().max()) < 5 * (300 * 2 / 9) ** 0.5
+    assert float((counts / 300 - 1 / 3).abs().max()) < chance.share_error(300, 1 / 3, count=3)
 
 
 def test_strength_grows_with_severity_and_nothing_moves_at_nought():

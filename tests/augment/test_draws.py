@@ -6,6 +6,7 @@ from scipy import stats
 
 from holdfast.augment.draws import beta, dirichlet, gamma
 from holdfast.rng import Streams
+from tests import chance
 
 COUNT = 4000
 
@@ -14,13 +15,12 @@ COUNT = 4000
 def test_gamma_variables_follow_their_law(shape):
     drawn = gamma(Streams(1, "gamma", COUNT), shape, 2)
     assert drawn.shape == (COUNT, 2)
-    # Under the law the p-value is uniform: below 1e-4 it is by chance once in 10,000.
-    assert stats.kstest(drawn.flatten().numpy(), stats.gamma(shape).cdf).pvalue > 1e-4
+    assert chance.follows(drawn.flatten().numpy(), stats.gamma(shape).cdf)
 
 
 @pytest.mark.parametrize(("a", "b"), [(1, 1), (0.5, 0.5), (3.0, 1.0)])
 def test_beta_variables_follow_their_law(a, b):
-    assert stats.kstest(beta(Streams(2, "beta", COUNT), a, b).numpy(), stats.beta(a, b).cdf).pvalue > 1e-4
+    assert chance.follows(beta(Streams(2, "beta", COUNT), a, b).numpy(), stats.beta(a, b).cdf)
 
 
 @pytest.mark.parametrize("alpha", [0.01, 1, 2.5])
@@ -30,4 +30,4 @@ def test_weights_sum_to_one_and_each_is_a_beta_variable(alpha):
     assert bool((weights >= 0).all())
     if alpha >= 1:
         for column in weights.T:
-            assert stats.kstest(column.numpy(), stats.beta(alpha, 2 * alpha).cdf).pvalue > 1e-4
+            assert chance.follows(column.numpy(), stats.beta(alpha, 2 * alpha).cdf)

@@ -8,6 +8,7 @@ from PIL import Image, ImageEnhance, ImageOps
 from holdfast.augment import operations
 from holdfast.augment.operations import OPERATIONS, Drawn, Scale, apply_each, draw
 from holdfast.rng import Streams
+from tests import chance
 from tests.zoo import images
 
 
@@ -113,7 +114,7 @@ def test_each_image_takes_its_own_operation():
 def test_operations_strengths_and_signs_are_equally_likely():
     drawn = draw(Streams(0, "draw", 3000), 2, 5, torch.empty(3000, 1))
     assert drawn.choice.shape == (3000, 2)
-    assert float((drawn.choice.flatten().bincount() - 1200).abs().max()) < 5 * 1200**0.5
-    assert abs(int(drawn.negative.sum()) - 3000) < 5 * 1500**0.5
-    assert float(drawn.strength.mean()) == pytest.approx(0.5, abs=5 / (12 * 6000) ** 0.5)
-    assert float(torch.corrcoef(drawn.strength.T)[0, 1].abs()) < 5 / 3000**0.5
+    assert float((drawn.choice.flatten().bincount() / 6000 - 0.2).abs().max()) < chance.share_error(6000, 0.2, count=5)
+    assert abs(float(drawn.negative.double().mean()) - 0.5) < chance.share_error(6000, 0.5)
+    assert float(drawn.strength.mean()) == pytest.approx(0.5, abs=chance.deviations() / (12 * 6000) ** 0.5)
+    assert float(torch.corrcoef(drawn.strength.T)[0, 1].abs()) < chance.deviations() / 3000**0.5

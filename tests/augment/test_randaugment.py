@@ -7,6 +7,7 @@ from holdfast.augment import RandAugment, TrivialAugment
 from holdfast.augment import randaugment as module
 from holdfast.augment.operations import OPERATIONS, Scale
 from holdfast.rng import Streams
+from tests import chance
 from tests.zoo import images
 
 X = images(400, (3, 8, 8), low=0.2, high=0.6)
@@ -24,14 +25,14 @@ def test_applies_so_many_operations_at_the_magnitude(monkeypatch):
     times = applied.flatten(1).mean(1)
     torch.testing.assert_close(times, times.round(), rtol=0, atol=1e-6)
     counts = times.round().int().bincount(minlength=4)
-    expected = torch.tensor([1, 3, 3, 1]) * 400 / 8
-    assert bool(((counts - expected).abs() < 5 * expected.sqrt()).all())
+    for seen, share in zip((counts / 400).tolist(), (1 / 8, 3 / 8, 3 / 8, 1 / 8), strict=True):
+        assert abs(seen - share) < chance.share_error(400, share)
 
 
 def test_magnitude_nought_does_nothing_but_stretch_and_equalize():
     z = RandAugment(count=1, magnitude=0.0)(X, rng=Streams(0, "r", 400))
     changed = ((z - X).abs() > 1 / 254).flatten(1).any(1)  # posterize rounds to 8 bits
-    assert abs(int(changed.sum()) - 400 * 2 / 14) < 5 * (400 * 2 / 14) ** 0.5
+    assert abs(float(changed.double().mean()) - 2 / 14) < chance.share_error(400, 2 / 14)
 
 
 def test_trivial_strengths_are_thirty_one_and_equally_likely(monkeypatch):
@@ -42,7 +43,7 @@ def test_trivial_strengths_are_thirty_one_and_equally_likely(monkeypatch):
     torch.testing.assert_close(30 * (1 - left), level, rtol=0, atol=1e-6)
     counts = level.int().bincount(minlength=31)
     assert len(counts) == 31
-    assert float((counts - 100).abs().max()) < 5 * 10
+    assert float((counts / 3100 - 1 / 31).abs().max()) < chance.share_error(3100, 1 / 31, count=31)
 
 
 @pytest.mark.parametrize(("side", "farthest"), [(8, 1.0), (64, 0.5)])

@@ -13,6 +13,7 @@ from holdfast.augment.spider import constant_confidence, exponential_confidence,
 from holdfast.errors import RecipeError
 from holdfast.rng import Streams
 from holdfast.threat.l2 import rescale
+from tests import chance
 from tests.zoo import generator, images
 
 
@@ -165,10 +166,10 @@ def test_nothing_to_move_and_nowhere_to_go_give_zero():
 
 
 def kolmogorov(values, distribution):
-    """Largest distance of the empirical distribution function, times the root of the number of values."""
+    """Largest distance of the empirical distribution function."""
     levels, count = distribution(values.sort().values), len(values)
     steps = torch.arange(count + 1, dtype=values.dtype) / count
-    return max(float((steps[1:] - levels).max()), float((levels - steps[:-1]).max())) * math.sqrt(count)
+    return max(float((steps[1:] - levels).max()), float((levels - steps[:-1]).max()))
 
 
 LAWS = {
@@ -182,8 +183,7 @@ LAWS = {
 def test_lengths_follow_their_law_and_are_reached_in_spite_of_clipping(law):
     x = images(2000, (3, 16, 16))  # the corner is about 16 away, so that no length is out of reach
     z = Spider(tau=2.0, radius=law)(x, rng=Streams(4, "law", 2000))
-    # 2.3 is exceeded by chance once in 20,000.
-    assert kolmogorov(length(z, x), LAWS[law]) < 2.3
+    assert kolmogorov(length(z, x), LAWS[law]) < chance.cdf_error(2000)
     assert bool((z == 0).any() | (z == 1).any())
 
 
@@ -200,9 +200,10 @@ def test_directions_are_uniform_on_the_sphere_and_independent_of_lengths():
     r = step.norm(dim=1, keepdim=True)
     unit = step / r
     for axis in range(3):  # on a sphere in three dimensions each coordinate is uniform in [-1, 1] (Archimedes)
-        assert kolmogorov(unit[:, axis], lambda u: (u + 1) / 2) < 2.3
-    assert float(unit.mean(0).abs().max()) < 4.5 / math.sqrt(3 * 4000)
-    assert float(torch.corrcoef(torch.cat((unit, r), dim=1).T).fill_diagonal_(0).abs().max()) < 4.5 / math.sqrt(4000)
+        assert kolmogorov(unit[:, axis], lambda u: (u + 1) / 2) < chance.cdf_error(4000)
+    assert float(unit.mean(0).abs().max()) < chance.deviations(3) / math.sqrt(3 * 4000)
+    correlations = torch.corrcoef(torch.cat((unit, r), dim=1).T).fill_diagonal_(0)
+    assert float(correlations.abs().max()) < chance.deviations(6) / math.sqrt(4000)
 
 
 @pytest.mark.parametrize("x", [torch.zeros(6, 1, 2, 2).double(), images(6, (1, 2, 2))], ids=["corner", "inside"])

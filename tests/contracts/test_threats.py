@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from holdfast.rng import Streams
 from holdfast.threat import THREATS
+from tests import chance
 from tests.contracts import cheap
 from tests.zoo import images
 
@@ -121,18 +122,18 @@ def test_samples_are_uniform_in_the_ball(name, size):
     threat = THREATS[name](eps)
     x = torch.full((count, size), 0.5, dtype=torch.float64)
     move = threat.sample(x, Streams(7, "uniform", count)) - x
-    # P(|d| <= r eps) = r^D makes (|d| / eps)^D uniform. 2.3 / sqrt(n) is exceeded by chance once in 20,000.
+    # P(|d| <= r eps) = r^D makes (|d| / eps)^D uniform.
     level = ((threat.distance(x + move, x) / eps) ** size).sort().values
     steps = torch.arange(count + 1, dtype=torch.float64) / count
     statistic = max(float((steps[1:] - level).max()), float((level - steps[:-1]).max()))
-    assert statistic < 2.3 / math.sqrt(count)
+    assert statistic < chance.cdf_error(count)
     # Symmetric in every coordinate and exchangeable between coordinates.
     spread = move.std(0) / math.sqrt(count)
-    assert bool((move.mean(0).abs() < 4 * spread).all())
+    assert bool((move.mean(0).abs() < chance.deviations(size) * spread).all())
     shares = (move.abs() > move.abs().roll(1, 1)).double().mean(0) if size > 1 else torch.full((1,), 0.5)
-    assert bool(((shares - 0.5).abs() < 4 * 0.5 / math.sqrt(count)).all())
+    assert bool(((shares - 0.5).abs() < chance.share_error(count, 0.5, count=size)).all())
     products = (move * move.roll(1, 1)).mean(0) if size > 2 else torch.zeros(1)
-    assert bool((products.abs() < 4 * eps**2 / math.sqrt(count)).all())
+    assert bool((products.abs() < chance.deviations(size) * eps**2 / math.sqrt(count)).all())
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

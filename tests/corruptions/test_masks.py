@@ -5,6 +5,7 @@ import torch
 
 from holdfast.corruptions import DownUp, Occlusion, Stripes
 from holdfast.rng import Streams
+from tests import chance
 from tests.zoo import images
 
 BRIGHT = torch.full((400, 1, 12, 10), 0.5)
@@ -15,17 +16,20 @@ def test_defaults_are_the_published_numbers():
 
 
 def test_one_patch_hides_its_area_anywhere_inside_equally_often():
-    hidden = Occlusion(count=1, size=3)(BRIGHT, rng=Streams(0, "", 400)) == 0
+    many = BRIGHT[:1].expand(4000, -1, -1, -1)
+    hidden = Occlusion(count=1, size=3)(many, rng=Streams(0, "", 4000)) == 0
     assert (hidden.flatten(1).sum(1) == 9).all()
     corners = hidden[:, 0].int().flatten(1).argmax(1)  # the first hidden pixel is the corner of the patch
     rows, columns = corners // 10, corners % 10
     assert rows.unique().tolist() == list(range(10))
     assert columns.unique().tolist() == list(range(8))
-    assert (rows.bincount() - 40).abs().max() < 25
+    assert (rows.bincount() / 4000 - 0.1).abs().max() < chance.share_error(4000, 0.1, count=10)
+    assert (columns.bincount() / 4000 - 0.125).abs().max() < chance.share_error(4000, 0.125, count=8)
 
 
 def test_patches_are_squares_and_overlap_only_by_chance():
-    hidden = Occlusion(count=2, size=3)(BRIGHT, rng=Streams(1, "", 400)) == 0
+    many = BRIGHT[:1].expand(4000, -1, -1, -1)
+    hidden = Occlusion(count=2, size=3)(many, rng=Streams(1, "", 4000)) == 0
     covered = hidden.flatten(1).sum(1)
     assert covered.max() == 18
     assert covered.min() >= 9
@@ -34,7 +38,7 @@ def test_patches_are_squares_and_overlap_only_by_chance():
     for side in (12, 10):
         places = range(side - 2)
         shared *= sum(max(0, 3 - abs(a - b)) for a in places for b in places) / len(places) ** 2
-    assert float(covered.float().mean()) == pytest.approx(18 - shared, abs=0.3)
+    assert chance.has_mean(covered, 18 - shared)
 
 
 def test_stripes_are_whole_columns():

@@ -8,6 +8,7 @@ import torch
 from holdfast.rng import Streams
 from holdfast.threat import L0
 from holdfast.threat.ball import Ball
+from tests import chance
 from tests.zoo import images
 
 
@@ -83,15 +84,15 @@ def test_samples_are_uniform_in_ball_and_box():
     z = L0(2).sample(x, Streams(3, "uniform", count))
     changed = z != x
     assert bool((changed.sum(1) == 2).all())
-    # Each of the ten pairs of coordinates is as likely; 4 standard deviations of a share.
+    # Each of the ten pairs of coordinates is as likely.
     pairs = torch.stack([changed[:, i] & changed[:, j] for i, j in itertools.combinations(range(5), 2)], 1)
-    assert bool(((pairs.double().mean(0) - 0.1).abs() < 4 * (0.09 / count) ** 0.5).all())
-    # Values are uniform in [0, 1]; 2.3 / sqrt(n) is exceeded by chance once in 20,000.
+    assert bool(((pairs.double().mean(0) - 0.1).abs() < chance.share_error(count, 0.1, count=10)).all())
+    # Values are uniform in [0, 1].
     values = z[changed].sort().values
     steps = torch.arange(len(values) + 1, dtype=torch.float64) / len(values)
-    assert max(float((steps[1:] - values).max()), float((values - steps[:-1]).max())) < 2.3 / len(values) ** 0.5
+    assert max(float((steps[1:] - values).max()), float((values - steps[:-1]).max())) < chance.cdf_error(len(values))
     # Which ones change says nothing about where to.
-    assert float((values - 0.5).mean().abs()) < 4 * (1 / 12 / len(values)) ** 0.5
+    assert float((values - 0.5).mean().abs()) < chance.deviations() * (1 / 12 / len(values)) ** 0.5
 
 
 def test_samples_with_a_radius_per_example_are_those_of_its_ball():

@@ -4,6 +4,7 @@ import torch
 
 from holdfast.rng import Streams
 from holdfast.threat import L1
+from tests import chance
 from tests.zoo import images
 
 
@@ -87,11 +88,13 @@ def test_norm_and_dual_by_hand():
 
 
 def test_samples_are_as_sparse_as_the_uniform_distribution_of_the_ball():
-    # A coordinate of a uniform point of the D-dimensional ball has E|d_i| = eps / (D + 1).
+    # A coordinate of a uniform point of the D-dimensional ball is eps times a Beta(1, D) variable: of mean 1 / (D + 1).
     count, size, eps = 5000, 6, 0.4
     x = torch.full((count, size), 0.5, dtype=torch.float64)
     mean = (L1(eps).sample(x, Streams(0, "l1", count)) - x).abs().mean(0)
-    torch.testing.assert_close(mean, torch.full_like(mean, eps / (size + 1)), rtol=0.08, atol=0)
+    variance = eps**2 * size / (size + 1) ** 2 / (size + 2)
+    error = chance.mean_error(count, variance=variance, reach=eps, count=size)
+    torch.testing.assert_close(mean, torch.full_like(mean, eps / (size + 1)), rtol=0, atol=error)
 
 
 def test_an_attack_climbs_in_the_best_hundredth_of_the_coordinates_that_can_move():

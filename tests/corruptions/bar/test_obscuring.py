@@ -6,6 +6,7 @@ import torch
 
 from holdfast.corruptions.bar.obscuring import GREY, checkerboard_cutout, distance, lines, most_squares
 from holdfast.rng import Streams
+from tests import chance
 from tests.corruptions.bar.pictures import natural, numbers
 
 SHAPES = [(32, 32), (8, 8), (24, 40)]
@@ -50,7 +51,7 @@ def test_a_square_is_grey_as_a_whole_and_by_its_own_chance(shape):
             found.setdefault(square, set()).add(image[row][column])
         assert all(len(values) == 1 for values in found.values())
         grey += [values == {GREY} for (across, along), values in found.items() if (across + along) % 2 == 0]
-    assert sum(grey) / len(grey) == pytest.approx(0.3, abs=5 * math.sqrt(0.21 / len(grey)))
+    assert sum(grey) / len(grey) == pytest.approx(0.3, abs=chance.share_error(len(grey), 0.3))
 
 
 @pytest.mark.parametrize("shape", [(8, 8), (32, 32), (16, 64)], ids=str)

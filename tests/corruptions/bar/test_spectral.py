@@ -7,6 +7,7 @@ from scipy.stats import norm
 from holdfast.corruptions.bar import LEVELS
 from holdfast.corruptions.bar.spectral import blue_noise_sample, brownish_noise, coloured_noise, frequency
 from holdfast.rng import Streams
+from tests import chance
 from tests.corruptions.bar.pictures import natural
 
 COUNT = 300
@@ -48,7 +49,7 @@ def test_mean_power_is_the_given_one_at_every_frequency():
     ratio = power / amplitude.square()
     ratio = ratio / ratio.flatten()[1:].mean()
     # cos^2 of a uniform phase varies by 1/sqrt(2) of its mean, here over 300 planes
-    assert bool(((ratio - 1).abs() < 5 * math.sqrt(0.5 / COUNT)).all())
+    assert bool(((ratio - 1).abs() < chance.mean_error(COUNT, variance=0.5, reach=1, count=ratio.numel())).all())
 
 
 def test_every_plane_has_standard_deviation_one():
@@ -60,7 +61,9 @@ def test_brownish_noise_has_the_published_brightness():
     # E[mean^2 / variance]: the constant has power 1/2, all others sum_{k > 0} (1 + k^2)^-2 / 2.
     noise = planes((32, 32), lambda k: 1 / (1 + k**2))
     rest = (1 / (1 + frequency(noise).square()) ** 2).sum() - 1
-    assert float(noise.mean((-2, -1)).square().mean()) == pytest.approx(float(1 / rest), rel=0.2)
+    assert float(noise.mean((-2, -1)).square().mean()) == pytest.approx(
+        float(1 / rest), rel=chance.mean_error(COUNT, variance=0.5, reach=1)
+    )
     assert float(planes((32, 32), lambda k: k).mean((-2, -1)).abs().max()) < 1e-12
 
 
@@ -75,7 +78,7 @@ def shared_phases(size):
 
 
 def test_all_pixels_vary_alike_which_they_do_not_with_the_phases_of_the_reference():
-    error = 5 * math.sqrt(2 / COUNT)
+    error = chance.deviations(32 * 32) * math.sqrt(2 / COUNT)
     assert bool(((planes((32, 32), lambda k: k).var(0) - 1).abs() < error).all())
     printed = shared_phases(32).var(0)
     assert printed[0, 0] > 1.6

@@ -18,6 +18,7 @@ from holdfast.corruptions.common.blur import (
 from holdfast.corruptions.common.draws import words
 from holdfast.corruptions.common.filters import smooth
 from holdfast.rng import Streams
+from tests import chance
 from tests.zoo import images
 
 X = images(3, (3, 23, 31))
@@ -69,11 +70,12 @@ def test_glass_goes_through_the_pixels_one_after_the_other(reach):
 
 
 def test_glass_offsets_are_uniform_and_one_sided():
-    source = shuffled(torch.zeros(40, 1, 30, 30), 2, 1, Streams(1, "glass", 40)).view(40, 30, 30)
+    source = shuffled(torch.zeros(200, 1, 30, 30), 2, 1, Streams(1, "glass", 200)).view(200, 30, 30)
     assert int((source // 30)[:, 3].min()) == 1  # the last row visited sees two rows above it, still as they were
     below = (source // 30)[:, 28] - 28  # the first row visited: its values come straight from offsets -2 to 1
     shares = [(below[:, 3:29] == offset).double().mean() for offset in (-2, -1, 1)]
-    assert all(float(share) == pytest.approx(0.25, abs=0.06) for share in shares)
+    error = chance.share_error(200 * 26, 0.25, count=3)
+    assert all(float(share) == pytest.approx(0.25, abs=error) for share in shares)
 
 
 def test_glass_smooths_before_and_after_the_shuffle_and_stays_in_floating_point():

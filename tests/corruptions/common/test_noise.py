@@ -9,6 +9,7 @@ from holdfast.corruptions.common.draws import symmetric, words
 from holdfast.corruptions.common.noise import gaussian_noise, impulse_noise, shot_noise, speckle_noise
 from holdfast.corruptions.common.poisson import alias_table, poisson
 from holdfast.rng import Streams
+from tests import chance
 
 GREY = torch.full((100, 1, 10, 20), 0.5, dtype=torch.float64)
 
@@ -19,14 +20,17 @@ def rng(purpose="noise"):
 
 def test_words_are_uniform_and_no_two_alike():
     word = words(rng(), torch.empty(100, 201)).double()
-    assert stats.kstest((word.flatten() / 2**32 + 0.5).numpy(), "uniform").pvalue > 1e-3
+    assert chance.follows((word.flatten() / 2**32 + 0.5).numpy(), "uniform")
     assert len(word.unique()) > 0.999 * word.numel()
-    assert abs(float(torch.corrcoef(torch.stack((word[:, :-1].flatten(), word[:, 1:].flatten())))[0, 1])) < 0.03
+    assert (
+        abs(float(torch.corrcoef(torch.stack((word[:, :-1].flatten(), word[:, 1:].flatten())))[0, 1]))
+        < chance.deviations() / 20_000**0.5
+    )
 
 
 def test_symmetric_numbers_fill_their_interval():
     value = symmetric(rng(), GREY)
-    assert stats.kstest((value.flatten() / 2 + 0.5).numpy(), "uniform").pvalue > 1e-3
+    assert chance.follows((value.flatten() / 2 + 0.5).numpy(), "uniform")
 
 
 @pytest.mark.parametrize("rate", [0.0, 3 / 255 * 60, 12.0, 60.0])
@@ -41,7 +45,7 @@ def test_poisson_numbers_between_levels_follow_their_law_too(value):
     assert fits(number, 500 * value)
     # A law of the level below would be seen.
     if value > 0.1:
-        assert number.mean() == pytest.approx(500 * value, abs=4 * math.sqrt(500 * value / len(number)))
+        assert chance.has_mean(number, 500 * value)
 
 
 def fits(number, rate):
@@ -51,7 +55,7 @@ def fits(number, rate):
     edges = np.unique(stats.poisson.ppf(np.linspace(0.02, 0.98, 25), rate))
     expected = np.diff(np.concatenate(([0], stats.poisson.cdf(edges, rate), [1]))) * len(number)
     seen = np.bincount(np.searchsorted(edges, number), minlength=len(expected))
-    return stats.chisquare(seen, expected).pvalue > 1e-3
+    return stats.chisquare(seen, expected).pvalue > chance.level()
 
 
 def test_alias_tables_give_back_their_probabilities():
@@ -67,8 +71,9 @@ def test_alias_tables_give_back_their_probabilities():
 def test_shot_noise_counts_photons():
     z = shot_noise(GREY, (12,), rng())
     torch.testing.assert_close(z * 12, (z * 12).round())
-    assert float(z.mean()) == pytest.approx(0.5, abs=0.006)
-    assert float(z.var()) == pytest.approx(0.5 / 12, rel=0.06)
+    sizes = chance.deviations(2) / math.sqrt(GREY.numel())
+    assert float(z.mean()) == pytest.approx(0.5, abs=sizes * math.sqrt(0.5 / 12))
+    assert float(z.var()) == pytest.approx(0.5 / 12, rel=sizes * math.sqrt(2 + 1 / 6))  # a Poisson law of mean 6
     assert bool((shot_noise(torch.zeros_like(GREY), (12,), rng()) == 0).all())
 
 
@@ -76,12 +81,12 @@ def test_impulse_noise_replaces_its_share_by_as_much_salt_as_pepper():
     z = impulse_noise(GREY, (0.27,), rng())
     for value, share in ((0, 0.135), (1, 0.135), (0.5, 0.73)):
         seen = float((z == value).double().mean())
-        assert seen == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) / GREY.numel()))
+        assert seen == pytest.approx(share, abs=chance.share_error(GREY.numel(), share))
 
 
 def test_gaussian_noise_adds_and_speckle_multiplies():
     quarter = GREY / 2
     for function, expected in ((gaussian_noise, 0.05), (speckle_noise, 0.0125)):
         noise = function(quarter, (0.05,), rng()) - quarter
-        assert float(noise.std()) == pytest.approx(expected, rel=0.02)
+        assert float(noise.std()) == pytest.approx(expected, rel=chance.spread_error(GREY.numel()))
     assert bool((speckle_noise(torch.zeros_like(GREY), (0.5,), rng()) == 0).all())
