@@ -9,6 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Threads of two busy processes spin against each other; one thread each is faster on small machines.
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 WORKERS ?= 2
+MINUTES ?= 60
 # Tests and hypothesis examples are the same in every `make test`; these search at random, in a random order.
 ifndef SEED
 SEED := $(shell $(PYTHON) -c "import random; print(random.randrange(2**31))")
@@ -20,7 +21,7 @@ help:
 	@echo "make test         lint and the default tests"
 	@echo "make test-all     also the slow, browser and distributed tests, in random order and with random examples"
 	@echo "make fuzz         the default tests in random order and with random examples; SEED=... repeats a search"
-	@echo "make mutants      break the code at random and list the faults that no test notices (MINUTES=60)"
+	@echo "make mutants      break the code at random and list the faults that no test notices; MINUTES=60 PACKAGES=certify"
 	@echo "make lint         ruff, format check, strict types, import directions"
 	@echo "make bench        measure speed against peers and bare loops"
 	@echo "make clean        remove .venv, caches and runs/"
@@ -57,6 +58,9 @@ test-all: lint $(VENV)/.all
 fuzz: $(VENV)/.dev
 	$(ONE_THREAD) $(BIN)/python -m pytest -q -n $(WORKERS) $(SEARCH)
 
+mutants: $(VENV)/.dev
+	$(ONE_THREAD) $(BIN)/python -m tests.mutants --minutes $(MINUTES) $(PACKAGES)
+
 bench: $(VENV)/.dev
 	$(ONE_THREAD) $(BIN)/python benchmarks/streams.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/pgd.py
@@ -73,4 +77,4 @@ bench: $(VENV)/.dev
 	$(ONE_THREAD) $(BIN)/python benchmarks/composites.py
 
 clean:
-	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build
+	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants dist build

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 from scipy.special import ndtr, ndtri
 
 from holdfast.certify.bounds import BOUNDS, Question, Tally, expected_radius, unanimous
@@ -159,6 +160,17 @@ def test_a_planned_sample_loses_little_of_the_mean_radius():
     close, more, _ = simulate(FullRadius(loss=0.001), question(), SPREAD, seed=2)
     assert np.maximum(close, 0).mean() > np.maximum(planned, 0).mean()
     assert more.mean() > used.mean()
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+@pytest.mark.parametrize("seen", [(80, 15), (100, 0), (55, 45)])
+def test_the_expected_radius_is_a_mean_over_eight_quantiles_of_the_posterior(seen, bound):
+    top, other = seen
+    asked, trials, part = question(bound=bound), 10_000, other / max(1, 100 - top)
+    tops = trials * stats.beta(top + 0.5, 100 - top + 0.1).ppf((np.arange(8) + 0.5) / 8)
+    radii = [max(0.0, asked.radius(counted(k, part * (trials - k), trials))[0]) for k in tops]
+    expected = expected_radius(counted(top, other, 100), trials, asked)
+    assert expected[0] == pytest.approx(np.mean(radii), rel=1e-9)
 
 
 @pytest.mark.parametrize("loss", [0.02, 0.5])  # of 0.5, a quarter is what may be lost

@@ -1,3 +1,4 @@
+import dataclasses
 import math
 
 import pytest
@@ -79,6 +80,12 @@ def test_one_linear_layer_is_bounded_from_both_sides_by_its_norm(norm):
     assert found.lower == pytest.approx(found.upper, rel=1e-9)
     assert found.gap == pytest.approx(1, rel=1e-9)
     assert found.norm == norm
+
+
+@pytest.mark.parametrize(("lower", "gap"), [(0.5, 6.0), (2.0, 1.5), (0.0, math.inf), (None, None)])
+def test_the_gap_is_the_ratio_of_both_bounds(lower, gap):
+    found = lipschitz_bound(linear_model(4), images(2))
+    assert dataclasses.replace(found, upper=3.0, lower=lower).gap == gap
 
 
 @pytest.mark.parametrize("norm", NORMS)

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from holdfast.lipschitz import polar as module
 from holdfast.lipschitz.polar import Polar, bjorck, orthogonalise
 from tests.zoo import generator
 
@@ -80,6 +81,15 @@ def test_a_stack_of_a_near_and_a_far_matrix_gives_the_factor_of_each():
         for stack in (torch.stack((near, far)), torch.stack((far, near))):
             u, _, v = torch.linalg.svd(stack)
             torch.testing.assert_close(orthogonalise(stack), u @ v, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize(("error", "steps"), [(1e-8, 1), (1e-5, 1), (1e-4, 2), (0.1, 3)])
+def test_takes_the_fewest_steps_that_reach_the_tolerance(error, steps, monkeypatch):
+    # 3/4 e^2 of 1e-8 and 5/8 e^3 of 1e-5 are below the tolerance of 1.8e-15. From 0.1: 6e-4, 1.5e-10, 2e-20.
+    looks, excess = [], module._excess
+    monkeypatch.setattr(module, "_excess", lambda a: (looks.append(a), excess(a))[1])
+    orthogonalise(torch.diag(torch.tensor([1 + error, 1.0], dtype=torch.float64).sqrt()))
+    assert len(looks) == steps  # one before each step
 
 
 @pytest.mark.parametrize("shape", [(3, 5), (5, 3), (4, 4), (2, 3, 4)])

@@ -4,6 +4,7 @@ import ast
 import functools
 import itertools
 import random
+import re
 import tomllib
 from pathlib import Path
 
@@ -52,7 +53,7 @@ def tests_of(root, file):
     available = sorted(folder.rglob("test_*.py"))
     own = [path for path in available if path.stem.removeprefix("test_") in inner]
     names = _public_names((root / file).read_text())
-    naming = [path for path in available if path not in own and any(name in path.read_text() for name in names)]
+    naming = [path for path in available if path not in own and names & set(re.findall(r"\w+", path.read_text()))]
     rest = [] if own else [path for path in available if path not in naming]
     contracts = root / "tests/contracts" / f"test_{CONTRACTS.get(package, package)}.py"
     return tuple(str(path.relative_to(root)) for path in (*own, *naming, *rest, contracts) if path.is_file())
@@ -60,4 +61,4 @@ def tests_of(root, file):
 
 def _public_names(text):
     kinds = ast.FunctionDef | ast.ClassDef
-    return [node.name for node in ast.parse(text).body if isinstance(node, kinds) and not node.name.startswith("_")]
+    return {node.name for node in ast.parse(text).body if isinstance(node, kinds) and not node.name.startswith("_")}
