@@ -96,13 +96,16 @@ def test_quantities_are_found_by_a_part_of_their_name():
 
 def test_a_network_at_chance_level_comes_last_however_well_it_does():
     def run(name, clean, attacked):
-        both = rows(name, "clean", "clean", clean), rows(name, "pgd", "pgd", attacked)
+        both = (
+            rows(name, "clean", "clean", clean),
+            rows(name, "pgd", "pgd", attacked, params={"threat": {"linf": {"eps": 0.1}}}),
+        )
         return [{**row, "label": row["example"] % 2, "prediction": (row["example"] + 1 - row["correct"]) % 2}
                 for part in both for row in part]  # fmt: skip
 
     same = [True, False] * 30
     found = measured(ledger(run("dead", same, same), run("alive", [True] * 55 + [False] * 5, [False] * 60)))
     assert {one.run: one.at_chance for one in found} == {"dead": True, "alive": False}
-    assert {one.run: one.values["worst case"] for one in found} == {"dead": 0.5, "alive": 0.0}
+    assert {one.run: one.values["worst case, linf eps=0.1"] for one in found} == {"dead": 0.5, "alive": 0.0}
     chosen = select(found, by="worst case", accuracy=0.5, within=0.5)
     assert [one.run for one in chosen] == ["alive", "dead"]

@@ -22,7 +22,7 @@ def _quick(monkeypatch):
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     path = tmp_path_factory.mktemp("grid")
-    variants = "variants: {a: {}, b: {train: {epochs: 2}}}\n"
+    variants = "variants: {a: {train: {epochs: 20}}, b: {train: {epochs: 30}}}\n"
     (path / "tiny.yaml").write_text(SMALL.replace("name: tiny", "name: grid") + variants)
     good("run", "tiny.yaml", "--set", "checks=[clean, {gaussian_noise: {sigma: {each: [0.2, 0.6]}}}]", cwd=path)
     return path

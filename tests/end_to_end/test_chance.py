@@ -64,7 +64,7 @@ def test_comparisons_and_selections_never_prefer_it(place):
     compared = json.loads(good("compare", ALIVE, DEAD, "--json", cwd=place))
     assert all(pair["at_chance"] == ["dead"] for pair in compared["paired"])
     assert "dead (at chance level) against alive" in good("compare", ALIVE, DEAD, cwd=place)
-    options = ("--by", "worst case", "--accuracy", "0.5", "--within", "0.5")
+    options = ("--by", "worst case, linf eps=0.4", "--accuracy", "0.5", "--within", "0.5")
     selection = json.loads(good("select", DEAD, ALIVE, *options, "--json", cwd=place))
     alive, dead = selection["runs"]
     assert (alive["at_chance"], dead["at_chance"]) == (False, True)

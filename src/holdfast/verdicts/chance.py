@@ -37,8 +37,8 @@ FOREIGN = (
     "(--weights), and the order of the classes"
 )
 TRAINED = (
-    "training has collapsed: let the threat grow over the first half of adversarial training "
-    "(train.threat_warmup: 0.5), or try another learning rate"
+    "let the threat of adversarial training grow over its first half (train.threat_warmup: 0.5), try another learning "
+    "rate, or train longer"
 )
 GIVEN = "given"
 """Weights of a network that was not trained in its run."""
