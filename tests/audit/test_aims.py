@@ -38,7 +38,7 @@ def mixture(transform=None):
 
 def hiding():
     """A mixture of which a transformation makes the robust half sure where it is wrong, and flat where it is sure."""
-    return mixture(RobustTransform(scale=5.0, power=4.0, shift=2.0))
+    return mixture(RobustTransform(scale=5.0, power=4.0, shift=2.0, correction=0, sharpen=False))
 
 
 def case(model, attack=None, count=64, eps=0.15):
@@ -90,6 +90,19 @@ def test_the_inside_of_every_wrapper_is_a_part_and_so_is_a_composite_in_it():
     assert list(found) == list(expected)
     for name, logits in expected.items():
         torch.testing.assert_close(found[name], logits)
+
+
+def test_a_transformation_is_left_out_once():
+    networks, x = (zoo.smooth(3), zoo.smooth(3, seed=1)), zoo.images(4)
+    plain = Composite(*networks, Probability(), 2.0)
+    shaped = Composite(*networks, Probability(transform=RobustTransform()), 2.0)
+    assert len(list(parts_of(plain))) == 2
+    *_, last = parts_of(shaped)
+    assert (last.name, last.check) == (
+        "the composite without its transformation",
+        "`aimed` with the strength of the composite",
+    )
+    torch.testing.assert_close(last.classifier(x), plain(x))
 
 
 def test_composites_of_composites_and_policies_have_their_parts_too():

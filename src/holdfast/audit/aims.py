@@ -11,7 +11,8 @@ from torch import Tensor
 
 from holdfast.attacks import TargetedAPGD, Transferred
 from holdfast.audit.attacks import Case, beaten_by_any, usual
-from holdfast.ensembles.composite import Pair, aimed
+from holdfast.ensembles.composite import Composite, Pair, aimed
+from holdfast.ensembles.mixing import attackable
 from holdfast.errors import ModelError
 from holdfast.losses import LOSSES, margin
 from holdfast.queries import network
@@ -100,18 +101,25 @@ def parts_of(model: Classifier) -> Iterator[Part]:
 
 
 SIDES: dict[str, tuple[Callable[[Pair], Classifier], str]] = {
-    "the accurate classifier": (lambda pair: pair.standard, "0"),
-    "the robust classifier": (lambda pair: pair.robust, ".inf"),
-    "the composite without the gradient of its policy": (lambda pair: aimed(pair, None), "null"),
+    "the accurate classifier": (lambda pair: pair.standard, "strength 0"),
+    "the robust classifier": (lambda pair: pair.robust, "strength .inf"),
+    "the composite without the gradient of its policy": (lambda pair: aimed(pair, None), "strength null"),
+    "the composite without its transformation": (lambda pair: _untransformed(pair), "the strength of the composite"),
 }
 """What an adversary may aim at in a composite, with the strength that the check `aimed` has for it."""
+
+
+def _untransformed(pair: Pair) -> Classifier:
+    """A composite of fixed strength without what flattens gradients; one that has nothing of the kind itself."""
+    fixed = isinstance(pair, Composite) and attackable(pair.mixing) != pair.mixing
+    return aimed(pair, pair.strength) if fixed else pair  # type: ignore[arg-type]
 
 
 def _of_composites(model: Classifier) -> Iterator[Part]:
     for name, (side, strength) in SIDES.items():
         part = replaced(model, Pair, side)
         if part is not model:
-            yield Part(name, part, f"`aimed` with strength {strength}")
+            yield Part(name, part, f"`aimed` with {strength}")
             yield from (replace(inner, name=f"{inner.name} of {name}") for inner in _of_composites(part))
 
 
