@@ -98,10 +98,8 @@ def test_a_transformation_is_left_out_once():
     shaped = Composite(*networks, Probability(transform=RobustTransform()), 2.0)
     assert len(list(parts_of(plain))) == 2
     *_, last = parts_of(shaped)
-    assert (last.name, last.check) == (
-        "the composite without its transformation",
-        "`aimed` with the strength of the composite",
-    )
+    assert last.name == "the composite without its transformation"
+    assert last.check == "`aimed` with the strength of the composite"
     torch.testing.assert_close(last.classifier(x), plain(x))
 
 
