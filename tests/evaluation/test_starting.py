@@ -7,9 +7,10 @@ import pytest
 import torch
 
 import holdfast
-from holdfast.attacks import EOT, FGSM, PGD, Boundary, EightBit, HopSkipJump, Targeted
+from holdfast.attacks import EOT, FGSM, PGD, Boundary, EightBit, HopSkipJump, StartingFrom, Targeted
 from holdfast.attacks.decision import NOISE
 from holdfast.data import Split
+from holdfast.errors import RecipeError
 from holdfast.evaluation import Subject, evaluations
 from holdfast.evaluation.starting import IMAGES, first_of_each_class
 from holdfast.recipe import EvaluateRecipe
@@ -151,6 +152,13 @@ def test_attacks_that_start_at_the_image_ask_for_no_others(monkeypatch):
     holdfast.evaluate(Bright(), x, y, PGD(threat=Linf(0.01), steps=1))
     with pytest.raises(TypeError):
         holdfast.evaluate(Bright(), x, y, HOPSKIPJUMP)
+
+
+def test_starting_images_of_a_check_are_refused_since_the_ledger_could_not_name_them():
+    x, y, _ = both()
+    for check in (StartingFrom(attack=HOPSKIPJUMP, images=x), EOT(attack=StartingFrom(attack=HOPSKIPJUMP, images=x))):
+        with pytest.raises(RecipeError, match="without StartingFrom: evaluation starts from its own images"):
+            holdfast.evaluate(Bright(), x, y, check)
 
 
 @dataclass(frozen=True)

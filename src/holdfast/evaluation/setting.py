@@ -20,7 +20,7 @@ from holdfast.evaluation.batch import Row
 from holdfast.evaluation.deadline import Deadline
 from holdfast.evaluation.gallery import keep_images
 from holdfast.evaluation.source import with_source
-from holdfast.evaluation.starting import first_of_each_class
+from holdfast.evaluation.starting import first_of_each_class, refuse_starting_images
 from holdfast.evaluation.subject import Subject
 from holdfast.lipschitz.margins import Known
 from holdfast.recipe import EvaluateRecipe, describe
@@ -140,6 +140,7 @@ class Named:
     @classmethod
     def of(cls, check: Check, setting: Setting) -> Named:
         """The check in this setting."""
+        refuse_starting_images(check)
         method, label, params = describe(check, Check)
         long = is_certifier(check) and check.smoothed  # type: ignore[union-attr]
         block = min(setting.how.block, LONG) if long else setting.how.block

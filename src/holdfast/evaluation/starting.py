@@ -7,8 +7,9 @@ from collections import Counter
 import torch
 from torch import Tensor
 
-from holdfast.attacks.starting import Pool
+from holdfast.attacks.starting import Pool, StartingFrom
 from holdfast.data import Split
+from holdfast.errors import RecipeError
 from holdfast.evaluation.subject import place
 from holdfast.queries import network
 from holdfast.types import Classifier
@@ -43,3 +44,11 @@ def first_of_each_class(model: Classifier, split: Split, batch_size: int) -> Poo
             break
     images, classes = zip(*kept, strict=True)
     return Pool(torch.stack(images), torch.tensor(classes, device=where.device))
+
+
+def refuse_starting_images(check: object) -> None:
+    """Refuse a check that brings starting images of its own: the ledger could not name them."""
+    while check is not None:
+        if isinstance(check, StartingFrom):
+            raise RecipeError("checks: expected an attack without StartingFrom: evaluation starts from its own images")
+        check = getattr(check, "attack", None)
