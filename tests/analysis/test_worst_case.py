@@ -104,15 +104,17 @@ def test_fab_that_stops_at_the_first_success_has_no_distances():
 
 
 def test_a_network_has_no_number_where_no_attack_covers_the_threat():
-    # b was attacked up to 0.1 only, c by distances up to 0.4, a at both budgets.
+    # b was attacked up to 0.1 only, c by distances up to 0.4, d up to 0.2, a at both budgets.
     frame = pl.concat([
         rows([T, T]), attack([T, T], 0.1), attack([F, T], 0.3),
         rows([T, T], run="b"), attack([T, F], 0.1, run="b"),
         rows([T, T], run="c"), nearest([0.2, 0.35], 0.4, norm="linf", run="c"),
+        rows([T, T], run="d"), nearest([0.2, None], 0.2, norm="linf", run="d"),
     ])  # fmt: skip
     assert numbers(frame) == {
-        ("a", "linf", 0.1): 2, ("b", "linf", 0.1): 1, ("c", "linf", 0.1): 2,
+        ("a", "linf", 0.1): 2, ("b", "linf", 0.1): 1, ("c", "linf", 0.1): 2, ("d", "linf", 0.1): 2,
         ("a", "linf", 0.3): 1, ("c", "linf", 0.3): 1, ("c", "linf", 0.4): 0,
+        ("c", "linf", 0.2): 1, ("d", "linf", 0.2): 1,
     }  # fmt: skip
 
 
