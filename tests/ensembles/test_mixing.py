@@ -78,10 +78,21 @@ def test_the_ends_of_mixed_probabilities_are_exact():
     (g, h), x = models(), images(4)
     mixing = Probability(temperature=30.0)
     assert torch.equal(mixing(g, h, x, 0.0), g(x))
-    assert torch.equal(mixing(g, h, x, math.inf), h(x))
+    assert torch.equal(mixing(g, h, x, math.inf), h(x) / 30)
+    assert torch.equal(Probability()(g, h, x, math.inf), h(x))
     for each, end in ((0.0, g(x)), (math.inf, h(x) / 30)):
         found = mixing(g, h, x, torch.full((4,), each, dtype=x.dtype))
         torch.testing.assert_close(found, end.log_softmax(1), rtol=1e-14, atol=1e-14)
+
+
+@pytest.mark.parametrize("transform", [None, RobustTransform()])
+@pytest.mark.parametrize("temperature", [1.0, 0.2])
+def test_mixed_probabilities_have_a_limit_at_infinite_strength(transform, temperature):
+    (g, h), x = models(), images(4)
+    mixing = Probability(temperature=temperature, transform=transform)
+    limit, near, each = (mixing(g, h, x, end) for end in (math.inf, 1e12, torch.full((4,), math.inf, dtype=x.dtype)))
+    torch.testing.assert_close(near.softmax(1), limit.softmax(1), rtol=0, atol=1e-11)
+    torch.testing.assert_close(each.log_softmax(1), limit.log_softmax(1), rtol=1e-12, atol=1e-12)
 
 
 def test_a_small_number_keeps_ratios_finite():

@@ -10,7 +10,7 @@ from holdfast.objectives.jacobian import orthonormal
 from holdfast.recipe import parse_recipes
 from holdfast.rng import Streams
 from tests import chance
-from tests.zoo import images, labels, linear, smooth
+from tests.zoo import images, labels, linear, normed, smooth
 
 
 def test_of_a_linear_network_it_is_the_norm_of_its_matrix():
@@ -41,6 +41,30 @@ def test_directions_are_orthonormal_and_uniform():
     seconds = torch.einsum("nki,nkj->kij", vectors, vectors) / 5000
     error = chance.deviations(48) * 0.25 / 5000**0.5  # the square of a coordinate varies by 1/4 in four dimensions
     torch.testing.assert_close(seconds, torch.eye(4, dtype=torch.float64).expand(3, 4, 4) / 4, rtol=0, atol=error)
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_no_side_is_preferred(count):
+    # Haar: E v = 0, of a mean of 5000 each entry of which has the variance 1/4.
+    vectors = orthonormal(count, torch.zeros(5000, 4, dtype=torch.float64), Streams(0, "", 5000))
+    assert float(vectors.mean(0).abs().max()) < chance.deviations(4 * count) * 0.5 / 5000**0.5
+    first = torch.nn.functional.normalize(Streams(0, "", 5000).normal(torch.empty(5000, 4, count).double())[..., 0])
+    torch.testing.assert_close(vectors[:, 0], first)  # Gram-Schmidt keeps the first direction
+
+
+def test_it_is_right_on_average_through_batch_norm_in_train_mode():
+    # Of a batch that mixes its examples, the penalty is the sum of squares of the whole Jacobian over all pairs:
+    # K / N sum_j |sum_i v_i^T J_ij|^2 has the mean 1 / N sum_ij |J_ij|^2 exactly if directions have no mean.
+    model, x, y = normed(4, dropout=0.0).train(), images(6), labels(6, 4)
+    with torch.no_grad():
+        model.head.bias.zero_()
+        model.head.weight.abs_()  # so that the examples' gradients do not cancel
+    exact = float(torch.autograd.functional.jacobian(model, x).square().sum()) / len(x)
+    draws = torch.stack(
+        [Jacobian()(model, x, y, rng=Streams(seed, "", 6)).parts["jacobian"].detach() for seed in range(2000)]
+    )
+    error = float(draws.std()) / len(draws) ** 0.5
+    assert abs(float(draws.mean()) - exact) < chance.deviations() * error
 
 
 def test_a_recipe_may_name_it_and_bad_settings_are_refused():

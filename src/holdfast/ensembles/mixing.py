@@ -191,16 +191,18 @@ class Probability:
             raise ValueError(f"temperature must lie in [0.001, 1000], got {self.temperature}")
 
     def __call__(self, standard: Classifier, robust: Classifier, x: Tensor, strength: Strength) -> Tensor:
-        """Log-probabilities of the mixed classifier, which are logits; at 0 or infinity for all, the logits of one."""
+        """Log-probabilities of the mixed classifier, which are logits; at 0 or infinity for all, the logits of one.
+
+        Those of the robust classifier are transformed and divided by the temperature there too, as at any strength.
+        """
         if _everywhere(strength, 0.0):
             return standard(x)
         h = robust(x)
+        h = (h if self.transform is None else self.transform(h)) / self.temperature
         if _everywhere(strength, math.inf):
             return h
-        if self.transform is None:
-            return mix_probabilities(standard(x), h / self.temperature, strength)
-        mix = mix_sharpened if self.transform.sharpen else mix_probabilities
-        return mix(standard(x), self.transform(h) / self.temperature, strength)
+        mix = mix_sharpened if self.transform is not None and self.transform.sharpen else mix_probabilities
+        return mix(standard(x), h, strength)
 
 
 def mix_probabilities(g: Tensor, h: Tensor, strength: Strength) -> Tensor:

@@ -65,7 +65,11 @@ class Jacobian:
 
 
 def orthonormal(count: int, logits: Tensor, rng: Streams) -> Tensor:
-    """Random orthonormal vectors of each example's logits, (N, count, K).
+    """Random orthonormal vectors of each example's logits, uniform (Haar), (N, count, K).
+
+    The QR decomposition of a normal matrix is unique, and its Q uniform, if the diagonal of R is positive. LAPACK's is
+    not: its first vector always points to one side. Where BatchNorm mixes the examples of a batch, products of their
+    directions would then have a mean that is not 0.
 
     Raises:
         ModelError: if there are fewer classes than that.
@@ -74,5 +78,6 @@ def orthonormal(count: int, logits: Tensor, rng: Streams) -> Tensor:
     if count > classes:
         raise ModelError(f"jacobian: expected no more projections than classes, {classes}; got {count}")
     normal = rng.normal(torch.empty(len(logits), classes, count, dtype=torch.float64, device=logits.device))
-    basis: Tensor = torch.linalg.qr(normal).Q
-    return basis.transpose(1, 2).to(logits.dtype)
+    basis, triangle = torch.linalg.qr(normal)
+    signs = torch.where(triangle.diagonal(dim1=1, dim2=2) < 0, -1.0, 1.0).to(basis)
+    return (basis * signs[:, None]).transpose(1, 2).to(logits.dtype)
