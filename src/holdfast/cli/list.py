@@ -90,6 +90,8 @@ def plain_text(line: str) -> str:
     '||z - x||_2 <= eps, with project.'
     >>> plain_text(r":math:`\tfrac12 \max_{k \ne y} z_k`")
     '1/2 max_(k != y) z_k'
+    >>> plain_text(r":math:`\bigl(\|q\| \cos\theta\bigr)`")
+    '(||q|| cos theta)'
     """
     text = line.replace(":math:", "").replace("`", "")
     if "\\" not in text:
@@ -103,5 +105,7 @@ def plain_text(line: str) -> str:
     text = re.sub(r"\\[,;! ]", " ", text).replace(r"\|", "||").replace(r"\#", "#")
     text = re.sub(r"(?<!\\)([{}])", lambda brace: "(" if brace[1] == "{" else ")", text)
     text = re.sub(r"\\([{}])", r"\1", text)
+    text = re.sub(r"\\(?:left|right|[bB]ig+[lr]?)(?![a-z])", "", text)
+    text = re.sub(r"\\([a-zA-Z]+)(?=\\)", r"\\\1 ", text)  # \cos\theta is two words
     text = re.sub(r"\\([a-zA-Z]+)", lambda name: SIGNS.get(name[1], name[1]), text)
     return re.sub(r"(?<=\bl)_(?=\d)", "", text)
