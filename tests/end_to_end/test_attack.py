@@ -135,6 +135,20 @@ def test_images_that_an_attack_could_not_run_on_are_no_survivors(tmp_path):
     assert table[label][1].endswith("2 examples not attacked (no starting point)")
 
 
+def test_an_evaluated_foreign_network_is_attacked_on_some_of_its_images_beside_its_results(tmp_path):
+    write_npz(Digits()(), tmp_path / "digits.npz")
+    torch.save(foreign.network().state_dict(), tmp_path / "w.pt")
+    argv = ["--model", "python:tests.end_to_end.foreign:network", "--weights", "w.pt", "--data", "digits.npz"]
+    assert said("evaluate", *argv, "--checks", "clean", cwd=tmp_path)["run"] == "runs/w-digits"
+    before = {file: file.stat().st_mtime_ns for file in (tmp_path / "runs/w-digits/ledger").iterdir()}
+    for network in (argv, ["runs/w-digits", "--trust"]):
+        found = said("attack", *network, *PGD_5, "--subset", "20", cwd=tmp_path)
+        assert (found["run"], found["examples"]) == ("runs/w-digits-20", 20)
+        found = said("attack", *network, *PGD_5, "--first", "10", cwd=tmp_path)
+        assert (found["run"], found["examples"]) == ("runs/w-digits-first-10", 10)
+    assert {file: file.stat().st_mtime_ns for file in (tmp_path / "runs/w-digits/ledger").iterdir()} == before
+
+
 def test_saved_arrays_are_what_the_ledger_tells_of(place):
     found = said("attack", RUN, *PGD_5, "--save-npz", "found/a.npz", cwd=place)
     assert found["saved"] == {"npz": "found/a.npz"}

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from holdfast.ensembles import Composite, GradientRatio, LocalBias, Probability, strength_of
+from holdfast.ensembles import Composite, GradientRatio, LocalBias, Probability, RobustTransform, strength_of
 from holdfast.ensembles.composite import mixed
 from holdfast.ensembles.mixing import mix_logits, mix_probabilities, robust_share
 from holdfast.errors import ModelError
@@ -85,7 +85,7 @@ def test_the_ends_of_mixed_probabilities_are_exact():
         torch.testing.assert_close(found, end.log_softmax(1), rtol=1e-14, atol=1e-14)
 
 
-@pytest.mark.parametrize("transform", [None, RobustTransform()])
+@pytest.mark.parametrize("transform", [None, RobustTransform(), RobustTransform(sharpen=False)])
 @pytest.mark.parametrize("temperature", [1.0, 0.2])
 def test_mixed_probabilities_have_a_limit_at_infinite_strength(transform, temperature):
     (g, h), x = models(), images(4)

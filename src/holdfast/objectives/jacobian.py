@@ -80,4 +80,5 @@ def orthonormal(count: int, logits: Tensor, rng: Streams) -> Tensor:
     normal = rng.normal(torch.empty(len(logits), classes, count, dtype=torch.float64, device=logits.device))
     basis, triangle = torch.linalg.qr(normal)
     signs = torch.where(triangle.diagonal(dim1=1, dim2=2) < 0, -1.0, 1.0).to(basis)
-    return (basis * signs[:, None]).transpose(1, 2).to(logits.dtype)
+    directions: Tensor = (basis * signs[:, None]).transpose(1, 2)
+    return directions.to(logits.dtype)
