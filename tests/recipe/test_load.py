@@ -1,10 +1,11 @@
 """Recipe files: sweeps, variants, seeds, overrides, and messages that name the place."""
 
+import math
 from pathlib import Path
 
 import pytest
 
-from holdfast.attacks import FGSM, PGD
+from holdfast.attacks import FGSM, PGD, Aimed
 from holdfast.corruptions import Clean, GaussianNoise, UniformNoise
 from holdfast.data import Digits, Npz
 from holdfast.errors import RecipeError
@@ -377,3 +378,13 @@ def test_a_fit_takes_the_first_attack_among_the_checks():
 )
 def test_a_fit_of_nothing_is_refused(text, says):
     assert says in error(text)
+
+
+def test_recipes_with_a_transformation_aim_at_both_halves():
+    """It masks gradients, so that attacks through it alone would be far too optimistic."""
+    files = [*Path("recipes").rglob("*composite*.yaml"), Path("recipes/evidence/cifar10_pretrained.yaml")]
+    mixings = [(one, getattr(one.model, "mixing", None)) for file in files for one in load_recipes(file)]
+    transformed = [one for one, mixing in mixings if getattr(mixing, "transform", None) is not None]
+    assert len(transformed) >= 5
+    for recipe in transformed:
+        assert {check.strength for check in recipe.checks if isinstance(check, Aimed)} >= {0.0, math.inf}

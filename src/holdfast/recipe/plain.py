@@ -39,9 +39,9 @@ def to_yaml(value: Any, kind: Any) -> str:
     return as_yaml(plain(value, kind))
 
 
-def as_yaml(said: Any) -> str:
+def as_yaml(content: Any) -> str:
     """Plain values as a file."""
-    return yaml.safe_dump(said, sort_keys=False, allow_unicode=True, width=120)
+    return yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120)
 
 
 def describe(check: Any, kind: Any) -> tuple[str, str, str]:

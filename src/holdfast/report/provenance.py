@@ -117,12 +117,12 @@ def _base(said: Mapping[str, Any]) -> str:
 
 
 def _fitted(run: RunData) -> str:
-    """Numbers of a composite's transformation that were fitted."""
-    said = run.section("fitted")
-    numbers = [f"{name} {short(said[name])}" for name in ("scale", "power", "shift", "strength") if name in said]
+    """Numbers of a composite's transformation that were fitted, and what they achieve on validation images."""
+    fitted = run.section("fitted")
+    numbers = [f"{name} {short(fitted[name])}" for name in ("scale", "power", "shift", "strength") if name in fitted]
     shares = {"kept": "right under attack and kept", "overruling": "wrong on clean images and kept"}
-    achieved = [f"{words}: {short(said[name])}" for name, words in shares.items() if name in said]
-    return "\n".join(filter(None, [", ".join(numbers), *achieved, str(said.get("attack", ""))]))
+    achieved = [f"{words}: {short(fitted[name])}" for name, words in shares.items() if name in fitted]
+    return "\n".join(filter(None, [", ".join(numbers), *achieved, str(fitted.get("attack", ""))]))
 
 
 def _other_run(said: Mapping[str, Any]) -> str:

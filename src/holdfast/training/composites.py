@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from holdfast.checks import Check
 from holdfast.ensembles import Composite, CompositeOfRuns, fit_margins
@@ -17,6 +17,7 @@ from holdfast.recipe import Recipe, describe, fitting_attack
 from holdfast.rng import Streams
 from holdfast.runs import Splits
 from holdfast.training.records import Preparation
+from holdfast.types import Attack
 
 BATCH = 128
 """Validation images that are attacked together."""
@@ -36,17 +37,10 @@ def fit_composite(
     composite: object = recipe.model
     if not isinstance(composite, CompositeOfRuns) or composite.fit is None:
         return recipe, {}
-    attack, validation = fitting_attack(composite.fit, recipe.checks), splits.validation
     assert isinstance(model, Composite)
-    assert attack is not None, "recipes without one are refused"
-    assert validation is not None, "recipes without validation images are refused"
-    kind = next(iter(model.parameters()), torch.empty(0)).dtype
-    batches, pieces = torch.split(torch.arange(len(validation)), BATCH), []
-    for number, rows in enumerate(batches, 1):
-        x, y = validation.batch(rows)
-        rng = Streams(recipe.seed, "fit of the transformation", validation.index[rows])
-        pieces.append(fitting_logits(model.robust, x.to(device, kind), y.to(device), attack, rng=rng))
-        yield Preparation(number, len(batches), 0)
+    attack = fitting_attack(composite.fit, recipe.checks)
+    assert attack is not None, "recipes without an attack are refused"
+    pieces = yield from _fitting_logits(attack, splits, model, device, recipe.seed)
     try:
         numbers = fit_margins(*map(torch.cat, zip(*pieces, strict=True)), keep=composite.fit.keep)
     except ModelError as error:
@@ -54,3 +48,19 @@ def fit_composite(
     facts = {**numbers.facts(), "keep": composite.fit.keep, "attack": describe(attack, Check)[1]}
     fitted: Any = composite.fitted(numbers)
     return replace(recipe, model=fitted), {"fitted": facts}
+
+
+def _fitting_logits(
+    attack: Attack, splits: Splits, model: Composite, device: torch.device, seed: int
+) -> Generator[Preparation, None, list[tuple[Tensor, Tensor]]]:
+    """Robust logits of the validation images to fit to, see `fitting_logits`; a record for each batch."""
+    validation = splits.validation
+    assert validation is not None, "recipes without validation images are refused"
+    kind = next(iter(model.parameters()), torch.empty(0)).dtype
+    batches, pieces = torch.split(torch.arange(len(validation)), BATCH), []
+    for number, rows in enumerate(batches, 1):
+        x, y = validation.batch(rows)
+        rng = Streams(seed, "fit of the transformation", validation.index[rows])
+        pieces.append(fitting_logits(model.robust, x.to(device, kind), y.to(device), attack, rng=rng))
+        yield Preparation(number, len(batches), 0)
+    return pieces
