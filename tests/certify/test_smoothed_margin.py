@@ -120,6 +120,9 @@ def test_results_do_not_depend_on_batches():
     ("options", "message"),
     [
         ({"sigma": 0.0}, "sigma must be positive"),
+        ({"sigma": math.inf}, "sigma must be positive and finite, got inf"),
+        ({"sigma": 0.1, "batch": 0}, "batch must be at least 1, got 0"),
+        ({"sigma": 0.1, "alpha": 0.0}, "alpha must lie between 0 and 1, got 0.0"),
         ({"sigma": 0.1, "n": 0}, "n must be at least 1, got 0"),
         ({"sigma": 0.1, "n0": 0}, "n0 must be at least 1, got 0"),
         ({"sigma": 0.1, "alpha": 1.0}, "alpha must lie between 0 and 1"),
@@ -128,6 +131,11 @@ def test_results_do_not_depend_on_batches():
 def test_impossible_values_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         SmoothedMargin(**options)
+
+
+def test_one_copy_at_a_time_is_possible():
+    options = {"sigma": 0.1, "n": 1, "n0": 1, "batch": 1}
+    assert SmoothedMargin(**options)(half_space(3), images(2, (3,))).samples.tolist() == [2, 2]
 
 
 def test_a_network_without_a_constant_is_refused_unless_it_is_given():

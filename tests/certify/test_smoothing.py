@@ -294,6 +294,7 @@ def test_adaptive_sampling_stops_early_on_a_network():
     [
         ({"sigma": 0.0}, "sigma must be positive and finite, got 0.0"),
         ({"sigma": float("nan")}, "sigma must be positive and finite, got nan"),
+        ({"sigma": float("inf")}, "sigma must be positive and finite, got inf"),
         ({"n": 0}, "n, n0 and batch must be at least 1, got 0, 100 and 256"),
         ({"n0": 0}, "n, n0 and batch must be at least 1"),
         ({"batch": 0}, "n, n0 and batch must be at least 1"),
@@ -308,6 +309,11 @@ def test_adaptive_sampling_stops_early_on_a_network():
 def test_impossible_fields_are_refused(fields, message):
     with pytest.raises(ValueError, match=message):
         GaussianSmoothing(**{"sigma": 0.25, **fields})
+
+
+def test_one_copy_to_select_and_one_at_a_time_are_possible():
+    method = GaussianSmoothing(sigma=0.25, n=10, n0=1, batch=1)
+    assert method(zoo.half_space(), torch.rand(2, 12, dtype=torch.float64)).samples.tolist() == [11, 11]
 
 
 def test_other_noises_name_their_own_strength():
