@@ -49,7 +49,7 @@ class FirstNorm(TorchFunctionMode):
         if func is F.batch_norm and self.recorded is None:
             call = inspect.signature(func).bind(*args, **(kwargs or {}))
             call.apply_defaults()
-            if not call.arguments["training"] and call.arguments["running_var"] is not None:
+            if call.arguments["running_var"] is not None:
                 self.recorded = _compared(**{name: call.arguments[name] for name in NAMES})
         return func(*args, **(kwargs or {}))
 
