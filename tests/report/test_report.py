@@ -48,6 +48,7 @@ def test_every_threat_has_its_own_worst_case_and_noise_is_in_none(tmp_path: Path
     checks = [
         FakeCheck("clean", correct=[T] * 4), noise(0.5, [F] * 4), pgd(0.1, [T, T, T, F]),
         pgd(0.5, [T, T, F, F], norm="l2"), nearest("fmn", 2.0, [0.3, 0.9, 1.0, 2.0], norm="l2"),
+        nearest("fmn", 90.0, [20.0] * 4, norm="l1"),
     ]  # fmt: skip
     run = make_run(tmp_path / "run", checks)
     page = report(tmp_path, run)
@@ -55,13 +56,13 @@ def test_every_threat_has_its_own_worst_case_and_noise_is_in_none(tmp_path: Path
     assert [name for name, _, _ in verdict(read_run(run)).figures] == [
         "clean",
         "worst case, linf eps=0.1",
-        "worst case, l2 eps=0.5",  # not 2: that is how far fmn searched
+        "worst case, l2 eps=0.5",  # not 2 and not 90 in l1: that is how far fmn searched
     ]
     assert table["worst case, linf eps=0.1"] == ["4", THREE]
     assert table["worst case, l2 eps=0.5"] == ["4", ONE]  # pgd breaks two, fmn one more within 0.5
     assert table["worst case, l2 eps=2"][1].startswith("0.0 %")
-    assert list(table)[-3:] == [name for name in table if name.startswith("worst case")]
-    assert "Worst case in linf: 75.0 % at eps=0.1; in l2: 25.0 % at eps=0.5, 0.0 % at eps=2." in page.words
+    assert list(table)[-4:] == [name for name in table if name.startswith("worst case")]
+    assert "Worst case in linf: 75.0 % at eps=0.1; in l2: 25.0 % at eps=0.5, 0.0 % at eps=2; in l1: 0.0" in page.words
     assert "Hardest noise: gaussian_noise sigma=0.5, 0.0 %." in page.words
     assert "Hardest attack: pgd l2 eps=0.5 steps=20, 50.0 %." in page.words  # not fmn, which may go as far as 2
     assert "in 1 of 3 checks: gaussian_noise sigma=0.5." in page.words

@@ -135,7 +135,11 @@ def _where(names: Sequence[str], checks: str) -> str:
 
 
 def _figures(run: RunData, clean: Share | None, cases: Sequence[WorstCase]) -> tuple[tuple[str, str, str], ...]:
-    """Clean accuracy, and the worst case of each norm at its largest budget."""
-    chosen = largest(run.main_rows)
+    """Clean accuracy, and the worst case of each norm at its largest budget.
+
+    Norms in which attacks only minimised a distance have no budget, and are left out unless there is no other.
+    """
+    fixed = {check.threat.axis for check in run.main_checks if check.threat and not check.nearest}
+    chosen = [threat for threat in largest(run.main_rows) if not fixed or threat.axis in fixed]
     named = [("clean", clean), *((case.title, case.share) for case in cases if case.threat in chosen)]
     return tuple((name, share.text, share.note) for name, share in named if share)
