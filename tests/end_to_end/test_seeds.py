@@ -110,6 +110,9 @@ def test_a_directory_of_an_earlier_version_keeps_its_images_and_says_so(place, c
     assert set(rows["example"]) == before
     assert rows["check"].n_unique() > 2
     assert json.loads((place / RUNS[1] / "run.json").read_text())["data"]["examples"]
+    again = holdfast(*command, *checks, cwd=place)  # now its directory says which images these are
+    assert (again.code, again.err) == (0, done.err)
+    assert examples(place / RUNS[1]) == before
 
 
 def test_measured_afresh_it_has_the_images_that_all_seeds_share(place):
