@@ -115,7 +115,10 @@ def test_a_directory_of_an_earlier_version_keeps_its_images_and_says_so(place, c
     assert examples(place / RUNS[1]) == before
 
 
-def test_measured_afresh_it_has_the_images_that_all_seeds_share(place):
+@pytest.mark.parametrize("recorded", [False, True])
+def test_measured_afresh_it_has_the_images_that_all_seeds_share(place, recorded):
+    if recorded:  # its directory says which images it has
+        assert holdfast("evaluate", RUNS[1], cwd=place).code == 0
     good("evaluate", RUNS[1], "--fresh", cwd=place)
     assert examples(place / RUNS[1]) == examples(place / RUNS[0])
     assert good("run", "tiny.yaml", cwd=place)
