@@ -7,8 +7,8 @@ import time
 import pytest
 import typer
 
+from holdfast.cli.overview import short_names
 from holdfast.cli.screen import Bar, between_steps, interrupt_on_kill, interval, percent, resumable, table
-from holdfast.cli.summary import short_names
 
 
 def send(number):
