@@ -11,6 +11,7 @@ from holdfast.certify import Margin, SmoothedMargin, estimate_margin, mean_logit
 from holdfast.certify.smoothed_margin import certified_radius
 from holdfast.errors import ModelError
 from holdfast.lipschitz import propagate, smoothed_margin_integral
+from holdfast.lipschitz.margins import MarginBound, margin_bound
 from holdfast.losses import margin
 from holdfast.rng import Streams
 from holdfast.threat import L1, L2, Linf
@@ -69,6 +70,17 @@ def test_the_price_of_sampling_is_known_and_vanishes_with_the_noise():
     torch.testing.assert_close(noisy.radius[same], expected[same], rtol=1e-5, atol=1e-6)
     assert int(same.sum()) > 50
     assert noisy.samples.tolist() == [500] * 100
+
+
+def test_the_rounding_of_margins_is_taken_off(monkeypatch):
+    model, x, rounding = half_space(3), images(20, (3,)), 0.01
+    exact = SmoothedMargin(sigma=0.1, n=50)(model, x)
+    monkeypatch.setattr(MarginBound, "rounding", lambda *_: torch.full((len(x),), rounding, dtype=torch.float64))
+    rounded = SmoothedMargin(sigma=0.1, n=50)(model, x)
+    growth = margin_bound(model, x, "l2").growth.amax()
+    kept = rounded.radius > 0
+    assert int(kept.sum()) > 5
+    torch.testing.assert_close(exact.radius[kept] - rounded.radius[kept], (rounding / growth).expand(int(kept.sum())))
 
 
 def test_small_noise_is_certified_where_the_majority_vote_cannot_be():

@@ -175,6 +175,7 @@ def test_layers_without_weights_have_their_constants(layer, expected):
         (nn.Upsample(scale_factor=2), (1, 2, 2), [4, 2, 1]),
         (nn.LogSoftmax(1), (4,), [3, 2, 2]),
         (nn.LogSoftmax(1), (2,), [1, math.sqrt(2), 2]),
+        (nn.LogSoftmax(1), (1,), [0, 0, 0]),  # the logarithm of 1
     ],
 )
 def test_shapes_do_not_change_the_constants_of_windows(layer, shape, expected):
