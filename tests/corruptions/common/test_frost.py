@@ -19,6 +19,9 @@ COLOURS = [
     (112.4, 123.4, 134.8),
 ]
 DEVIATIONS = [17.97, 21.96, 21.96, 28.88, 43.10]
+# ... the share of red in the deviations of the channels, and whether the ice is darker than its ground (skewness) ...
+RED = [27 / (27 + 16 + 15), 21 / 66, 21 / 66, 28 / 86, 44 / 129]
+SKEWNESS = [0.48, -0.95, -0.95, 0.12, 0.49]
 # ... and `radial_power` below, in these bands of cycles per pixel.
 BANDS = [0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.14, 0.2, 0.28, 0.37, 0.5]
 POWER = [
@@ -31,7 +34,7 @@ POWER = [
 
 
 def whole():
-    """The five panes at full size in 8-bit units, (5, 3, 512, 512)."""
+    """The five panes at full size in 8-bit units, (5, 3, 500, 500)."""
     return panes(1.0, 1, 1, torch.device("cpu"))[..., 0, 0].double() * 255
 
 
@@ -53,10 +56,25 @@ def radial_power(grey, size=192, step=64):
 
 
 def test_panes_have_the_colours_and_contrasts_of_the_photographs():
-    assert whole().shape == (5, 3, 512, 512)
+    assert whole().shape == (5, 3, 500, 500)
     for pane, colour, deviation in zip(whole(), COLOURS, DEVIATIONS, strict=True):
         assert pane.mean((1, 2)).tolist() == pytest.approx(colour, abs=2)
         assert float(pane.mean(0).std()) == pytest.approx(deviation, rel=0.05)
+
+
+def test_channels_vary_and_ice_is_brighter_or_darker_as_in_the_photographs():
+    for pane, red, skewness in zip(whole(), RED, SKEWNESS, strict=True):
+        deviations = pane.std((1, 2))
+        assert float(deviations[0] / deviations.sum()) == pytest.approx(red, abs=0.02)
+        grey = pane.mean(0)
+        third = float(((grey - grey.mean()) / grey.std()).pow(3).mean())
+        assert abs(third) > 0.05
+        assert (third > 0) == (skewness > 0)
+
+
+def test_at_the_scale_of_cifar_every_fifth_pixel_is_taken():
+    small = panes(0.2, 1, 1, torch.device("cpu"))[..., 0, 0]
+    torch.testing.assert_close(small.double(), whole()[..., 2::5, 2::5] / 255)
 
 
 def test_panes_have_the_spectrum_of_the_photographs():
@@ -81,7 +99,7 @@ def test_panes_go_on_over_their_edges_without_a_seam():
 
 
 def test_a_cut_is_a_part_of_the_periodic_pane_at_its_scale():
-    side = 102  # 0.2 * 512
+    side = 100
     small = panes(0.2, 1, 1, torch.device("cpu"))[..., 0, 0]
     cuts = panes(0.2, 8, 30, torch.device("cpu"))
     assert cuts.shape == (5, 3, side, side, 8, 30)
@@ -104,22 +122,22 @@ def test_a_line_fades_from_its_start_to_its_end():
 
 def test_dots_are_shared_by_the_four_pixels_around_them_and_wrap_around():
     # A line too short to leave its place is a point: its light in proportion to the nearness of each pixel.
-    at = torch.tensor([[511.25]]), torch.tensor([[0.6]])
+    at = torch.tensor([[SIDE - 1 + 0.25]]), torch.tensor([[0.6]])
     canvas = _draw(*at, torch.zeros(1, 1), torch.tensor([[1e-6]]), torch.tensor([[1e6]]))[0] / 0.7
-    expected = {(511, 0): 0.75 * 0.4, (511, 1): 0.75 * 0.6, (0, 0): 0.25 * 0.4, (0, 1): 0.25 * 0.6}
+    expected = {(SIDE - 1, 0): 0.75 * 0.4, (SIDE - 1, 1): 0.75 * 0.6, (0, 0): 0.25 * 0.4, (0, 1): 0.25 * 0.6}
     assert {tuple(place) for place in canvas.nonzero().tolist()} == set(expected)
     assert [float(canvas[place]) for place in expected] == pytest.approx(list(expected.values()), rel=1e-3)
 
 
 def test_panes_stay_what_they_are():
     # Numbers under frost can be compared between versions only while the panes are the same; change these on purpose.
-    places = ((0, 0, 0), (1, 100, 37), (2, 311, 400), (0, 505, 12), (1, 250, 250), (2, 17, 480))
+    places = ((0, 0, 0), (1, 100, 37), (2, 311, 400), (0, 495, 12), (1, 250, 250), (2, 17, 480))
     expected = [
-        [0.3369, 0.6220, 0.8329, 0.2592, 0.3763, 0.6547],
-        [0.7621, 0.7052, 0.9116, 0.8128, 0.8495, 0.7905],
-        [0.7774, 0.8512, 0.8448, 0.8059, 0.8596, 0.9938],
-        [0.8080, 0.6046, 0.6426, 0.5262, 0.4536, 0.6635],
-        [0.4538, 0.3718, 0.6655, 0.4241, 0.6137, 0.6575],
+        [0.4320, 0.5145, 0.7412, 0.3920, 0.5148, 0.7085],
+        [0.7889, 0.8521, 0.8493, 0.7675, 0.7666, 0.7361],
+        [0.8830, 0.9837, 0.7941, 0.8415, 0.8164, 0.8740],
+        [0.7796, 0.6383, 0.5671, 0.5527, 0.5450, 0.7368],
+        [0.4904, 0.6430, 0.6065, 0.4808, 0.1150, 0.5296],
     ]
     for pane, values in zip(whole() / 255, expected, strict=True):
         assert [float(pane[place]) for place in places] == pytest.approx(values, abs=1e-3)
