@@ -1,5 +1,7 @@
 """What corruptions promise: they change images and nothing else."""
 
+import dataclasses
+
 import pytest
 import torch
 
@@ -46,3 +48,21 @@ def test_refuses_streams_of_another_batch(family, name):
         pytest.skip("draws nothing")
     with pytest.raises(ValueError, match="3 random streams for a batch of 11"):
         instance(family, name)(images(COUNT, (3, 8, 8)), rng=Streams(0, "", 3))
+
+
+@pytest.mark.parametrize(("family", "name"), NAMES)
+def test_is_only_its_fields_which_do_not_change(family, name):
+    change = instance(family, name)
+    copy = dataclasses.replace(change)
+    assert copy == change
+    assert hash(copy) == hash(change)
+    for field in dataclasses.fields(change):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(change, field.name, getattr(change, field.name))
+
+
+def test_fields_are_named_where_there_are_several():
+    # In Python two numbers in a row say nothing; recipes name them anyway.
+    for name in ("occlusion", "stripes", "down_up", "chain"):
+        with pytest.raises(TypeError, match="positional argument"):
+            CORRUPTIONS[name](1)
