@@ -11,7 +11,7 @@ from tests.corruptions.bar.pictures import natural
 from tests.corruptions.published import CIFAR_BAR
 
 OUTCOMES = {"circular_motion_blur": 1, "transverse_chromatic_abberation": 3, "pinch_and_twirl": 50}
-"""How many results 80 draws have at least: of nothing, of orders of three and of nine signs; of others nearly all."""
+"""How many results 80 draws have at least: of nothing, orders of three, and nine signs; of the others nearly all."""
 
 
 def test_levels_are_the_published_ones():
