@@ -59,6 +59,8 @@ def test_equalised_levels_are_spread_evenly():
     found = module._equalised(level)
     assert found.unique().tolist() == [17.0 * k for k in range(16)]
     assert torch.equal(module._equalised(torch.full((1, 1, 4, 4), 7.0)), torch.full((1, 1, 4, 4), 7.0))
+    lonely = torch.tensor([3.0, 10.0, 10.0, 20.0]).view(1, 1, 2, 2)  # one pixel is the darkest level, too
+    assert module._equalised(lonely).flatten().tolist() == [0.0, 170.0, 170.0, 255.0]
 
 
 def test_distance_counts_up_to_the_published_twenty_pixels():
