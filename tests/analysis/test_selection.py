@@ -44,6 +44,7 @@ def test_every_quantity_is_measured():
     assert (found.run, found.weights) == ("a", "last")
     assert found.values["clean accuracy"] == 0.75
     assert found.values["worst case, linf eps=8/255"] == 0.5  # noise is no part of it
+    assert found.checks == {"worst case, linf eps=8/255": ("clean", "pgd")}
     assert found.values["average radius, margin"] == pytest.approx(1.8 / 4)
     assert found.values["noise area"] == pytest.approx(noise_area([0.75, 0.5, 0.25], [0.0, 0.2, 0.4]))
 

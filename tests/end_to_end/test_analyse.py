@@ -153,4 +153,4 @@ def test_bad_selections_are_one_line(place, argv, says):
 
 def test_json_is_one_object(place):
     text = good("select", "runs", "--by", "clean", "--accuracy", "0.5", "--within", "0.5", "--json", cwd=place)
-    assert set(json.loads(text)) == {"by", "accuracy", "within", "runs"}
+    assert set(json.loads(text)) == {"by", "accuracy", "within", "runs", "other_images", "same_checks"}
