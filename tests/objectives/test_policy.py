@@ -125,7 +125,7 @@ def test_strengths_come_in_an_order_that_the_last_one_does_not_foretell():
     assert all(sorted(one[9 * cycle : 9 * cycle + 9]) == everything for one in visits for cycle in range(10))
     assert all(sorted(visits[block][visit] for block in range(4, 13)) == everything for visit in range(90))
     steps = [(after - before) % 9 for one in visits for before, after in itertools.pairwise(one)]
-    assert max(steps.count(step) for step in range(9)) < 0.2 * len(steps)  # rising strengths have one step only
+    assert max(steps.count(step) for step in range(9)) < 0.4 * len(steps)  # rising strengths have one step only
 
 
 def test_the_adaptive_attack_takes_one_to_all_steps_and_stays_in_the_ball():
