@@ -311,9 +311,9 @@ class Malicious:
 FOREIGN = {
     "missing": (None, "expected a weights file, there is none"),
     "empty": (b"", "got an empty file"),
-    "random bytes": (bytes(range(200)), "expected a PyTorch file of tensors and plain values"),
+    "random bytes": (bytes(range(200)), "expected a state dict; got another format"),
     "a pickle": (pickle.dumps({"a": 1}), "expected "),
-    "a malicious pickle": (pickle.dumps(Malicious()), "expected a PyTorch "),
+    "a malicious pickle": (pickle.dumps(Malicious()), "expected a state dict; got another format or objects"),
     "no tensors": ({"a": 3}, "expected named tensors, got a int under 'a'"),
     "a list": ([torch.ones(1)], "expected named tensors, got a list"),
     "a malicious checkpoint": ({"state_dict": {}, "x": Malicious()}, "that only unsafe unpickling would load"),

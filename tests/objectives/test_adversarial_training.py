@@ -40,19 +40,19 @@ def every():
 
 
 def count(model, objective, x, y):
-    """Calls of the network, and how often a gradient goes back through one of them."""
+    """Calls of the network, and how often a gradient goes back through one of them, in units of the batch."""
     forward, backward = [], []
 
-    def asked(_, __, logits):
-        forward.append(1)
+    def watch(_, __, logits):
+        forward.append(len(logits))
         if logits.requires_grad:
-            logits.register_hook(lambda _: backward.append(1))
+            logits.register_hook(lambda grad: backward.append(len(grad)))
 
-    handle = model.register_forward_hook(asked)
+    handle = model.register_forward_hook(watch)
     total = objective(model, x, y, rng=Streams(1, "c", len(x))).total
     torch.autograd.grad(total, list(model.parameters()))
     handle.remove()
-    return Passes(len(forward), len(backward))
+    return Passes(sum(forward) // len(x), sum(backward) // len(x))
 
 
 @every()
