@@ -87,7 +87,7 @@ def test_quantities_are_found_by_a_part_of_their_name():
     assert quantity(RUNS, "clean") == "clean accuracy"
     both = [Measured("a", "last", {"average radius, margin": 0.5, "average radius, smoothed_margin sigma=0.1": 0.2})]
     assert quantity(both, "margin") == "average radius, margin"
-    with pytest.raises(RecipeError, match="'radius' is a part of several quantities: average radius, margin; average"):
+    with pytest.raises(RecipeError, match="'radius' matches several quantities: average radius, margin; average"):
         quantity(RUNS, "radius")
     with pytest.raises(RecipeError, match="unknown name 'noises'"):
         quantity(RUNS, "noises")

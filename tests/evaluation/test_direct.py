@@ -138,7 +138,8 @@ def test_sweeps_stand_for_several_checks():
 
 def test_an_attack_without_its_threat_is_told_what_to_say():
     with pytest.raises(
-        RecipeError, match=r"pgd.threat: expected a value; got nothing, such as \{pgd: \{threat: \{linf: 8/255"
+        RecipeError,
+        match=r"pgd.threat: expected a value; got nothing; write, for example, \{pgd: \{threat: \{linf: 8/255",
     ):
         holdfast.evaluate(zoo.linear(5), X, Y, "pgd")
 

@@ -78,7 +78,7 @@ def test_verdicts_in_words():
     text = said()
     assert "delta_v 0.5 and delta_d 5, no proposition applies: an example is 7 from its centroid" in text
     assert "measured distances, delta_v 7 and delta_d 1, proposition 5.1 applies and holds" in text
-    assert "Theorem 6.2 says nothing: its bound for a ball of radius 2 delta_v = 1 is 31 in the best class" in text
+    assert "Theorem 6.2 is vacuous: its bound for a ball of radius 2 delta_v = 1 is 31 in the best class" in text
     assert "above 1.5 for any radius and any number of images" in text
     assert "Theorem 6.3 says nothing: in the worst class 20.0 %" in text
 

@@ -54,7 +54,7 @@ def _mapping(settings: Mapping[str, Any], result: Mapping[str, Any]) -> str:
         if least >= 1
         else " More images, or larger balls, could change that."
     )
-    return f"Theorem 6.2 says nothing: its bound for a ball of radius {ball} is {value:z.4g} in the best class.{never}"
+    return f"Theorem 6.2 is vacuous: its bound for a ball of radius {ball} is {value:z.4g} in the best class.{never}"
 
 
 def _divergence(settings: Mapping[str, Any], result: Mapping[str, Any]) -> str:

@@ -112,5 +112,7 @@ def quantity(runs: Sequence[Measured], name: str) -> str:
     if len(parts) == 1:
         return parts[0]
     if parts:
-        raise RecipeError(f"select: '{name}' is a part of several quantities: {'; '.join(parts)}")
+        raise RecipeError(
+            f"select: '{name}' matches several quantities: {'; '.join(parts)}; give one of these names in full"
+        )
     raise RecipeError(f"select: {unknown(name, known)}")

@@ -15,7 +15,7 @@ SUM = 1e-3
 """How far the sum of a row of probabilities may be from 1, in single precision."""
 
 REMEDY = (
-    "return logits: the cross entropy of probabilities has hardly a gradient, which hides what attacks would find; "
+    "return logits: the cross entropy of probabilities has almost no gradient, so that attacks find too little; "
     "remove the softmax, or return its logarithm"
 )
 

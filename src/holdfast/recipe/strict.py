@@ -142,7 +142,7 @@ def _choose(kind: Any, value: Any) -> Any:
     except PydanticError as error:
         path, sentence = _first_problem(error)
         missing = path == ("threat",) and error.errors(include_url=False)[0]["type"] == "missing"
-        example = f", such as {{{name}: {{threat: {{linf: 8/255}}}}}}" if missing else ""
+        example = f"; write, for example, {{{name}: {{threat: {{linf: 8/255}}}}}}" if missing else ""
         raise _problem(f"{sentence}{example}", name, *path) from None
 
 
