@@ -51,13 +51,13 @@ def attempts(rows: pl.DataFrame) -> pl.DataFrame:
     kinds = rows.select("method", "params").unique(maintain_order=True)
     checks = [Check("", method, parsed(method, params)) for method, params in kinds.iter_rows()]
     budgets = [check.threat for check in checks]
-    known = kinds.with_columns(
+    described = kinds.with_columns(
         pl.Series("threat_norm", [budget and budget.axis for budget in budgets], pl.String),
         pl.Series("threat_eps", [budget and budget.size for budget in budgets], pl.Float64),
         pl.Series("minimises", [check.nearest is not None for check in checks], pl.Boolean),
         pl.Series("counts", [check.clean or check.threat is not None for check in checks], pl.Boolean),
     ).filter("counts")
-    return rows.join(known.drop("counts"), on=["method", "params"], nulls_equal=True, maintain_order="left")
+    return rows.join(described.drop("counts"), on=["method", "params"], nulls_equal=True, maintain_order="left")
 
 
 def threats(rows: pl.DataFrame) -> tuple[Budget, ...]:

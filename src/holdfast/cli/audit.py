@@ -62,16 +62,16 @@ def command(
     ready = prepared(asked)
     attack = _of_the_run(ready) if run is not None and wanted is None else wanted
     others = {str(path): _surrogate(path, ready, trust=trust) for path in surrogate or ()}
-    found = _audit(ready, attack, examples, others, seed, quiet=as_json)
+    results = _audit(ready, attack, examples, others, seed, quiet=as_json)
     subject = ready.subjects[0]
-    kept = stored(subject.run, subject.weights, subject.hash, seed, found)
+    kept = stored(subject.run, subject.weights, subject.hash, seed, results)
     write_verdicts(ready.run.path, kept)
     report = write_report([ready.run.path], ready.run.path / "report.html")
-    shown = spoken(found)
+    shown = spoken(results)
     bad = failed(shown)
     if as_json:
-        said = {"run": str(ready.run.path), "verdicts": [flat(one) for one in kept], "report": str(report)}
-        typer.echo(json.dumps({**said, "failed": [each.flag for each in bad]}))
+        output = {"run": str(ready.run.path), "verdicts": [flat(one) for one in kept], "report": str(report)}
+        typer.echo(json.dumps({**output, "failed": [each.flag for each in bad]}))
     else:
         verdicts.show(shown, f"{subject.run} ({subject.weights})")
         say(f"device: {ready.device}")
@@ -154,15 +154,15 @@ def _audit(
     from_ledger = after(rows.filter(rows["weights"] == subject.weights))
     chance = next(verdict for verdict in from_ledger if verdict.flag == "chance")
     x, y = first_images(subject, ready.splits, examples, seed)
-    found: list[Verdict] = []
+    results: list[Verdict] = []
     with Bar(quiet=quiet).stage(f"audit {subject.run} ({subject.weights})", "conditions") as show:
         for verdict in audit(
             subject.model, x, y, attack=attack, surrogate=others or None, images=_train(ready, x, seed), seed=seed,
             at_chance={"pass": False, "fail": True}.get(chance.level),
         ):  # fmt: skip
-            found.append(verdict)
-            show(len(found), len(FLAGS), verdict.condition)
-    return [*found, *from_ledger]
+            results.append(verdict)
+            show(len(results), len(FLAGS), verdict.condition)
+    return [*results, *from_ledger]
 
 
 def _train(ready: Ready, x: Tensor, seed: int) -> Tensor | None:

@@ -28,20 +28,20 @@ def command(
     from holdfast.report.compare import comparison
     from holdfast.runs import Run
 
-    found = find_runs(runs)
-    if len(found) < 2:
-        raise LedgerError(f"{runs[0]}: expected two or more runs to compare; found {len(found)}")
-    first, *others = read_runs(found)
+    directories = find_runs(runs)
+    if len(directories) < 2:
+        raise LedgerError(f"{runs[0]}: expected two or more runs to compare; found {len(directories)}")
+    first, *others = read_runs(directories)
     comparisons = [comparison(first, other) for other in others]
     if all(one.problem for one in comparisons):
         raise LedgerError(f"compare: {comparisons[0].problem}")
-    compared = [Run(path) for path in found]
+    compared = [Run(path) for path in directories]
     records, note = summary(compared), other_images(compared)
-    written = write_report(found, out) if out else None
+    written = write_report(directories, out) if out else None
     if as_json:
         paired = [record for one in comparisons for record in _records(one)]
-        said = {"results": records, "paired": paired, "other_images": note}
-        typer.echo(json.dumps({**said, "report": str(written) if written else None}))
+        output = {"results": records, "paired": paired, "other_images": note}
+        typer.echo(json.dumps({**output, "report": str(written) if written else None}))
         return
     show_summary(records)
     if note:

@@ -146,22 +146,22 @@ def _errors(records: Sequence[dict[str, Any]]) -> dict[str, list[Corrupted]]:
     """The errors of each run by kind and severity, for each family and source."""
     from holdfast.analysis.corruption import Corrupted
 
-    found: dict[tuple[str, str, str, str], dict[tuple[str, int], float]] = {}
+    shares: dict[tuple[str, str, str, str], dict[tuple[str, int], float]] = {}
     for r in records:
         if r["graded"]:
-            of = found.setdefault((r["run"], r["weights"], r["method"], r["graded"]["source"]), {})
+            of = shares.setdefault((r["run"], r["weights"], r["method"], r["graded"]["source"]), {})
             of[r["graded"]["kind"], r["graded"]["severity"]] = 1 - r["accuracy"]
     errors: dict[str, list[Corrupted]] = {}
-    for key, of in found.items():
+    for key, of in shares.items():
         errors.setdefault(key[0], []).append(Corrupted(*key, of, 0, 0.0))
     return errors
 
 
-def _means(found: Sequence[Corrupted], seeds: Seeds) -> str:
+def _means(corrupted_runs: Sequence[Corrupted], seeds: Seeds) -> str:
     """A mean corruption error, or its mean over seeds with the standard deviation; a kind missing, it is none."""
-    if any(one.mean() is None for one in found):
+    if any(one.mean() is None for one in corrupted_runs):
         return "not complete"
-    shares = [100 * value for value in (one.mean() for one in found) if value is not None]
+    shares = [100 * value for value in (one.mean() for one in corrupted_runs) if value is not None]
     return seeds.mean(shares, "{:z.1f}".format, " %")
 
 

@@ -42,9 +42,9 @@ def command(
     records = summary(runs)
     if as_json:
         paths = [str(run.path) for run in runs]
-        said = {"runs": paths, "results": records, "verdicts": verdicts.records(runs), "report": str(report)}
-        said["other_images"] = other_images(runs)
-        typer.echo(json.dumps(said))
+        output = {"runs": paths, "results": records, "verdicts": verdicts.records(runs), "report": str(report)}
+        output["other_images"] = other_images(runs)
+        typer.echo(json.dumps(output))
     else:
         show_summary(records)
         if note := other_images(runs):

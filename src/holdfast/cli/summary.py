@@ -48,8 +48,8 @@ def summary(runs: Sequence[Run]) -> list[dict[str, Any]]:
     records = pl.concat([accuracies(rows).select(columns), worst], how="diagonal").to_dicts()
     seen = set(rows.select("run", "weights", "check").unique().iter_rows())
     absent = {
-        name: {weights: [what for what in told if (name, weights, what.split(": ")[0]) not in seen]
-               for weights, told in left.items()}
+        name: {weights: [what for what in parts if (name, weights, what.split(": ")[0]) not in seen]
+               for weights, parts in left.items()}
         for name, left in left_out.items()
     }  # fmt: skip
     return [

@@ -31,16 +31,18 @@ def judge(run: Run, subject: Subject, splits: Splits, checks: Sequence[Check], s
     if not any(is_attack(check) for check in checks):
         return
     names = (subject.run, subject.weights, subject.hash, seed)
-    there = {(one.weights, one.weights_hash, one.seed, one.verdict.evidence) for one in read_verdicts(run.path)}
-    if (subject.weights, subject.hash[:12], seed, "model") not in there:
+    recorded = {(one.weights, one.weights_hash, one.seed, one.verdict.evidence) for one in read_verdicts(run.path)}
+    if (subject.weights, subject.hash[:12], seed, "model") not in recorded:
         x, y = first_images(subject, splits, EXAMPLES, seed)
         climbed = in_question(checks)
         try:
             loss = climbed.loss if climbed else cross_entropy
-            found = list(before(subject.model, x, y, loss=loss, seed=seed, at_chance=False))  # the ledger knows better
+            results = list(
+                before(subject.model, x, y, loss=loss, seed=seed, at_chance=False)
+            )  # the ledger knows better
         except ModelError as error:  # the checks got through, so that their results count
-            found = [Verdict(flag="gradients", level="not tested", finding=str(error), evidence="model")]
-        write_verdicts(run.path, stored(*names, found))
+            results = [Verdict(flag="gradients", level="not tested", finding=str(error), evidence="model")]
+        write_verdicts(run.path, stored(*names, results))
     rows = run.ledger.read()
     write_verdicts(run.path, stored(*names, after(rows.filter(rows["weights"] == subject.weights))))
 

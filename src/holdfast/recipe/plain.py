@@ -50,19 +50,19 @@ def describe(check: Any, kind: Any) -> tuple[str, str, str]:
     The label has what differs from the method's defaults, such as `pgd linf eps=8/255 steps=20`.
     """
     try:
-        said = plain(check, kind)
+        described = plain(check, kind)
     except RecipeError:
-        said = _unregistered(check)
-    ((method, fields),) = said.items() if isinstance(said, dict) else ((said, {}),)
+        described = _unregistered(check)
+    ((method, fields),) = described.items() if isinstance(described, dict) else ((described, {}),)
     params = json.dumps(fields, sort_keys=True, default=str)
     return method, " ".join([method, *_remarkable(check)]), params
 
 
 def _unregistered(check: Any) -> dict[str, Any]:
     """A method that no family knows, with its threat if it is an attack."""
-    known = dataclasses.is_dataclass(check)
-    name = type(check).__name__ if known else getattr(check, "__name__", type(check).__name__)
-    fields = _fields(check) if known else {"repr": repr(check)}
+    has_fields = dataclasses.is_dataclass(check)
+    name = type(check).__name__ if has_fields else getattr(check, "__name__", type(check).__name__)
+    fields = _fields(check) if has_fields else {"repr": repr(check)}
     if hasattr(check, "threat") and not {"threat", "attack"} & fields.keys():
         fields["threat"] = plain(check.threat, Threat)
     return {name: fields}

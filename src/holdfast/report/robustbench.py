@@ -44,10 +44,12 @@ def headlines(run: RunData) -> list[dict[str, Any]]:
 def _record(run: RunData, threat: Budget | None, missing: Sequence[Gap]) -> dict[str, Any]:
     rows = run.main_rows.filter(pl.col("method") == "clean") if threat is None else within(run.main_rows, threat)
     checks = checks_of(rows)
-    found = {row["check"]: row for row in accuracies(rows).iter_rows(named=True)}
+    rows_by_check = {row["check"]: row for row in accuracies(rows).iter_rows(named=True)}
     attacks = [check for check in checks if not check.clean]
     clean = [check.name for check in checks if check.clean]
-    left = [gap for gap in missing if (threat and gap.absent and counts_in(gap.check, threat)) or gap.check in found]
+    left = [
+        gap for gap in missing if (threat and gap.absent and counts_in(gap.check, threat)) or gap.check in rows_by_check
+    ]
     open_ = {gap.check for gap in left if not gap.absent}
     published = next((check.name for check in attacks if check.threat == threat and _is_published(check)), None)
     worst = None if threat is None or left else next(worst_case(rows, [threat]).iter_rows(named=True), None)
@@ -62,12 +64,12 @@ def _record(run: RunData, threat: Budget | None, missing: Sequence[Gap]) -> dict
         "architecture": run.section("model").get("name"),
         "norm": None if threat is None else NORMS.get(threat.axis, threat.axis),
         "eps": None if threat is None else fraction(threat.size),
-        "clean_acc": _complete(found, clean[0], open_) if clean else None,
+        "clean_acc": _complete(rows_by_check, clean[0], open_) if clean else None,
         "at_chance": {"fail": True, "pass": False}.get(better_than_chance(run.main_rows).level),
         "reported": None,
-        "autoattack_acc": _complete(found, published, open_) if published else None,
+        "autoattack_acc": _complete(rows_by_check, published, open_) if published else None,
         "worst_case_acc": _percent(share_of(worst)) if worst else None,
-        "attacks": [_attack(check, found[check.name], check.name in open_) for check in attacks],
+        "attacks": [_attack(check, rows_by_check[check.name], check.name in open_) for check in attacks],
         "noise": _noise(run, missing),
         "corruptions": _corruptions(run),
         "unfinished": [{"what": gap.what, "examples": gap.examples} for gap in left],
@@ -81,16 +83,16 @@ def _record(run: RunData, threat: Budget | None, missing: Sequence[Gap]) -> dict
 
 def _noise(run: RunData, missing: Sequence[Gap]) -> list[dict[str, Any]]:
     """Checks that change images at random, each with its own number: no threat's worst case has them."""
-    found = {row["check"]: row for row in accuracies(run.main_rows).iter_rows(named=True)}
+    rows_by_check = {row["check"]: row for row in accuracies(run.main_rows).iter_rows(named=True)}
     checks = [check for check in run.main_checks if not (check.clean or check.attack or check.certificate)]
     open_ = {gap.check for gap in missing}
-    return [_attack(check, found[check.name], check.name in open_) for check in checks]
+    return [_attack(check, rows_by_check[check.name], check.name in open_) for check in checks]
 
 
 def _corruptions(run: RunData) -> list[dict[str, Any]]:
     """The mean error under each family of corruptions by kind and severity; null where a kind is missing."""
-    found = [one for one in corrupted(run.graded) if one.weights == run.weights[0]]
-    means = [(one.title, one.mean(), one.examples) for one in found]
+    families = [one for one in corrupted(run.graded) if one.weights == run.weights[0]]
+    means = [(one.title, one.mean(), one.examples) for one in families]
     return [
         {"family": title, "mean_error": None if mean is None else f"{100 * mean:.2f}", "examples": examples}
         for title, mean, examples in means
@@ -110,8 +112,8 @@ def _attack(check: Check, row: dict[str, Any], unfinished: bool) -> dict[str, An
     }
 
 
-def _complete(found: dict[str, dict[str, Any]], check: str, unfinished: set[str]) -> str | None:
-    return None if check in unfinished else _percent(share_of(found[check]))
+def _complete(rows_by_check: dict[str, dict[str, Any]], check: str, unfinished: set[str]) -> str | None:
+    return None if check in unfinished else _percent(share_of(rows_by_check[check]))
 
 
 def _percent(share: Share) -> str:
@@ -124,7 +126,7 @@ def _is_published(check: Check) -> bool:
 
 def _sha256(run: RunData) -> str | None:
     """The hash that `run.json` has of the main weights, else the digits that the ledger has."""
-    said = run.section("weights").get(run.weights[0])
-    known = said.get("sha256") if isinstance(said, dict) else None
+    entry = run.section("weights").get(run.weights[0])
+    recorded = entry.get("sha256") if isinstance(entry, dict) else None
     digits: list[str] = run.main_rows["weights_hash"].drop_nulls().head(1).to_list()
-    return str(known) if known else next(iter(digits), None)
+    return str(recorded) if recorded else next(iter(digits), None)

@@ -41,12 +41,12 @@ class Verdict:
 
 def verdict(run: RunData) -> Verdict:
     """Sum up one run's main weights."""
-    found = {row["check"]: share_of(row) for row in accuracies(run.main_rows).iter_rows(named=True)}
-    clean = next((found[check.name] for check in run.main_checks if check.clean), None)
+    shares = {row["check"]: share_of(row) for row in accuracies(run.main_rows).iter_rows(named=True)}
+    clean = next((shares[check.name] for check in run.main_checks if check.clean), None)
     cases = worst_cases(run, run.weights[0])
     fixed = any(check.threat and not check.nearest for check in run.main_checks)
     changed = {
-        check.name: found[check.name]
+        check.name: shares[check.name]
         for check in run.main_checks
         if not (check.clean or check.certificate or (fixed and check.nearest))  # how far these search says nothing
     }
@@ -114,9 +114,9 @@ def _hardest(kind: str, shares: Mapping[str, Share]) -> str:
 
 def _corrupted(run: RunData) -> tuple[str, ...]:
     """One sentence on each family of corruptions."""
-    found = [(one.title, one.mean()) for one in corrupted(run.graded) if one.weights == run.weights[0]]
+    means = [(one.title, one.mean()) for one in corrupted(run.graded) if one.weights == run.weights[0]]
     return tuple(
-        f"Mean error under {title}: {'not complete' if mean is None else percent(mean)}." for title, mean in found
+        f"Mean error under {title}: {'not complete' if mean is None else percent(mean)}." for title, mean in means
     )
 
 

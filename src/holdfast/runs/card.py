@@ -102,19 +102,21 @@ def read_card(path: Path | str) -> Card:
         if not there:
             raise CheckpointError(f"{file}: expected a run with best.safetensors or last.safetensors; found neither")
         file = Run(file).weights(there[0])
-    said = read_metadata(file)
-    missing = [key for key in ("recipe", "shape", "classes", "hash") if key not in said]
+    metadata = read_metadata(file)
+    missing = [key for key in ("recipe", "shape", "classes", "hash") if key not in metadata]
     if missing:
         raise CheckpointError(
             f"{file}: expected weights written by holdfast; {', '.join(missing)} not stated; "
             "for other networks use --model and --weights"
         )
     try:
-        recorded = yaml.safe_load(said["recipe"])
+        recorded = yaml.safe_load(metadata["recipe"])
         recipe = parse_stored(recorded, where=lambda at: f"{file}: {'.'.join(at)}")
-        classes, shape = tuple(json.loads(said["classes"])), tuple(json.loads(said["shape"]))
-        bases = {role: dict(known) for role, known in dict(json.loads(said.get("bases", "{}"))).items()}
-        return Card(file, recipe, shape, classes, said["hash"], int(said.get("epoch", 0)), bases, recorded["model"])
+        classes, shape = tuple(json.loads(metadata["classes"])), tuple(json.loads(metadata["shape"]))
+        bases = {role: dict(base) for role, base in dict(json.loads(metadata.get("bases", "{}"))).items()}
+        return Card(
+            file, recipe, shape, classes, metadata["hash"], int(metadata.get("epoch", 0)), bases, recorded["model"]
+        )
     except (ValueError, TypeError, yaml.YAMLError) as error:
         raise CheckpointError(f"{file}: expected metadata written by holdfast; {line_of(error)}") from None
 

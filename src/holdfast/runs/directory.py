@@ -105,12 +105,12 @@ class Run:
         for name in RESULTS:
             shutil.rmtree(self.path / name, ignore_errors=True)
         (self.path / "report.html").unlink(missing_ok=True)
-        if not (told := self.info()):
+        if not (info := self.info()):
             return
-        weights = {label: _without(said, "outputs") for label, said in told.pop("weights", {}).items()}
-        seconds = _without(told.pop("seconds", {}), "evaluate")
-        data = _without(_without(told.pop("data", {}), "test"), "examples")
-        kept = {**_without(told, "not_run"), "data": data, "weights": weights, "seconds": seconds}
+        weights = {label: _without(entry, "outputs") for label, entry in info.pop("weights", {}).items()}
+        seconds = _without(info.pop("seconds", {}), "evaluate")
+        data = _without(_without(info.pop("data", {}), "test"), "examples")
+        kept = {**_without(info, "not_run"), "data": data, "weights": weights, "seconds": seconds}
         self._write({name: value for name, value in kept.items() if value})
 
     def claim(self, recipe: Recipe) -> None:
