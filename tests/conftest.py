@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import settings
 
+from holdfast import rng
 from tests import chance
 from tests.running import alone, pin
 
@@ -23,16 +24,25 @@ settings.load_profile("repeatable")
 def pytest_addoption(parser):
     group = parser.getgroup("holdfast")
     group.addoption("--shuffle", type=int, metavar="SEED", help="Run the tests in a random order.")
+    group.addoption("--reseed", metavar="SALT", help="Draw other numbers in all of holdfast's random streams.")
     group.addoption(
         "--alone", action="store_true", help="Run every test in a process of its own, forked after imports."
     )
 
 
 def pytest_configure(config):
+    if config.getoption("--reseed") is not None:
+        reseed(config.getoption("--reseed"))
     config.pluginmanager.register(chance.Ledger(config), "false alarms")
     config.pluginmanager.register(pin, "pin")
     if config.getoption("--alone"):
         config.pluginmanager.register(alone, "alone")
+
+
+def reseed(salt):
+    """Let every seed and purpose name other streams, before anything else of holdfast is imported."""
+    derive = rng.derive
+    rng.derive = lambda seed, purpose: derive(seed, f"{purpose}, {salt}")
 
 
 @pytest.hookimpl(trylast=True)

@@ -279,7 +279,9 @@ def test_permutation_depends_on_seed_and_purpose_alone():
     assert not torch.equal(permutation(100, 1, "epoch 1"), order)
 
 
-def test_numbers_stay_what_they_were():
+def test_numbers_stay_what_they_were(request):
+    if request.config.getoption("--reseed") is not None:
+        pytest.skip("other numbers were asked for")
     # Known answers of the first release: results of old runs must stay reproducible.
     assert derive(0, "") == -7045630142176772655
     expected = [[2826505501984920245, 4913735471247861879], [3180795267968800810, 8679819027454922127]]
