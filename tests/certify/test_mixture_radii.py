@@ -231,6 +231,19 @@ def test_margins_hold_in_the_worst_case(logits, share, growth):
             assert mixed[c] >= mixed[j]
 
 
+@pytest.mark.parametrize("growth", [0.25, 3.0])
+@pytest.mark.parametrize("share", [0.6, 0.9])
+def test_the_radius_of_two_margins_is_that_of_the_hyperbolic_tangent(growth, share):
+    # Of two classes p_c - p_j = tanh(t / 2), so that a (p_c - p_j) = 1 - a at t = 2 artanh((1 - a) / a).
+    h, off = tensor([[5.0, -1.0], [0.0, 4.0]]), 0.1
+    margins = (h[:, 0] - h[:, 1]).abs() - off - 2 * math.atanh((1 - share) / share)
+    radius = margin_mixture_radius(h, growth, share, off)
+    torch.testing.assert_close(radius, margins / growth, rtol=1e-9, atol=0)
+    assert bool((radius < margins / growth).all())  # rounded down
+    by_pairs = margin_mixture_radius(h, tensor([[0.0, growth], [2 * growth, 0.0]]), share, off)
+    torch.testing.assert_close(by_pairs, radius / tensor([1.0, 2.0]), rtol=1e-9, atol=0)
+
+
 def test_margins_prove_more_than_lipschitz_probabilities():
     # Softmax probabilities change by at most 1/4 per unit of a logit, in sum by half the margin's growth.
     h, share, growth = tensor([[6.0, 0.0]]), 0.8, 1.0

@@ -145,6 +145,10 @@ def test_impossible_values_are_refused(options, message):
         SmoothedMargin(**options)
 
 
+def test_a_certificate_is_wrong_once_in_a_thousand_by_default():
+    assert SmoothedMargin(sigma=0.1) == SmoothedMargin(sigma=0.1, n=1000, n0=100, alpha=0.001, batch=512)
+
+
 def test_one_copy_at_a_time_is_possible():
     options = {"sigma": 0.1, "n": 1, "n0": 1, "batch": 1}
     assert SmoothedMargin(**options)(half_space(3), images(2, (3,))).samples.tolist() == [2, 2]

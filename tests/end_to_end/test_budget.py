@@ -5,7 +5,7 @@ import json
 import pytest
 
 from holdfast.results import Ledger, accuracies
-from tests.end_to_end.command import holdfast
+from tests.end_to_end.command import good, holdfast
 
 RECIPE = """
 name: short
@@ -19,11 +19,10 @@ checks:
 BOUND = "Not everything was run"
 
 
-@pytest.fixture(scope="module")
-def here(tmp_path_factory):
-    path = tmp_path_factory.mktemp("short")
-    (path / "short.yaml").write_text(RECIPE)
-    return path
+@pytest.fixture
+def here(tmp_path):
+    (tmp_path / "short.yaml").write_text(RECIPE)
+    return tmp_path
 
 
 def test_what_a_budget_leaves_out_is_said_and_done_later(here):
@@ -48,6 +47,7 @@ def test_what_a_budget_leaves_out_is_said_and_done_later(here):
 
 
 def test_a_budget_that_is_no_time_is_one_line(here):
+    good("train", "short.yaml", "--set", "train.epochs=1", cwd=here)
     refused = holdfast("evaluate", "runs/short/seed-0", "--budget", "soon", cwd=here)
     assert refused.code == 2
     assert refused.err.strip() == "holdfast: --budget: expected a time such as 90s, 10min or 1.5h; got 'soon' (str)"

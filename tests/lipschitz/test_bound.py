@@ -222,6 +222,7 @@ def test_operations_that_users_miss_have_their_constants(call, expected):
         (lambda x: x.amax((2, 3)), [1, 1, 1]),
         (lambda x: F.max_pool2d(F.relu(x), 3, 1, padding=1), [9, 3, 1]),
         (lambda x: F.adaptive_avg_pool2d(x, 1).flatten(1), [1 / 36, 1 / 6, 1]),
+        (lambda x: F.avg_pool2d(x, 6).flatten(1), [1 / 36, 1 / 6, 1]),
         (lambda x: 2 - 3 * x / 4, [0.75] * 3),
         (lambda x: x.view(x.size(0), -1).unsqueeze(1).expand(-1, 4, -1), [4, 2, 1]),
         (lambda x: torch.stack((x, -x), dim=1), [2, math.sqrt(2), 1]),
@@ -577,6 +578,11 @@ def test_weights_that_are_not_finite_are_refused():
         model[1].weight[0, 0] = math.nan
     with pytest.raises(ModelError, match=r"layer '1', Linear: weights are not finite"):
         upper(model, torch.zeros(1, 4))
+    convolution = nn.Sequential(nn.Conv2d(1, 2, 2, bias=False))
+    with torch.no_grad():
+        convolution[0].weight[1, 0, 0, 0] = math.inf
+    with pytest.raises(ModelError, match=r"layer '0', Conv2d: weights are not finite"):
+        upper(convolution, torch.zeros(1, 1, 4, 4))
     with torch.no_grad():
         model[1].weight.zero_()
         model[1].bias.fill_(math.inf)

@@ -204,7 +204,8 @@ CASES = {
     "batch_norm": [
         (lambda s=s: Function(lambda x: F.batch_norm(x, const(s[0]), const(s[0]).exp(), const(s[0], seed=6))), s)
         for s in ALL
-    ],
+    ]
+    + each(lambda x: F.batch_norm(x, const(6), torch.full((6,), 1e-6).double()), FLAT),  # eps counts
     "cat": each(lambda x: torch.cat((x, 3 * x.tanh()), 1)) + each(lambda x: torch.cat((x, x.relu(), x), dim=-1)),
     "celu": each(lambda x: F.celu(x, 0.3)),
     "channel_shuffle": each(lambda x: F.channel_shuffle(x, 2), (4, 2, 3)),
