@@ -86,3 +86,10 @@ def test_the_way_along_a_direction_ends_where_a_convex_loss_begins_to_rise():
     assert flat_along(loss, at, torch.tensor([7.0, 0.0]).double()) == pytest.approx(1.5)
     assert flat_along(loss, at, torch.tensor([-0.1, 0.0]).double()) == pytest.approx(2.5)
     assert flat_along(loss, at, torch.tensor([0.0, 1.0]).double()) == pytest.approx(math.sqrt(3.75))
+
+
+def test_an_input_of_zeros_is_refused_instead_of_giving_no_number():
+    weight, x, y, _ = problem(0)
+    x[1] = 0
+    with pytest.raises(ValueError, match="1 are 0: remove them"):
+        flat_radius_of_hinge(weight, x, y)

@@ -35,12 +35,16 @@ def flat_radius_of_hinge(weight: Tensor, x: Tensor, y: Tensor, *, margin: float 
         margin: :math:`m`.
 
     Raises:
-        ValueError: if the loss is not 0.
+        ValueError: if the loss is not 0, or an input is.
     """
+    lengths = torch.linalg.vector_norm(x, dim=1)
+    if bool((lengths == 0).any()):
+        zeros = int((lengths == 0).sum())
+        raise ValueError(f"x: expected inputs other than 0, whose loss no weight changes; {zeros} are 0: remove them")
     logits = x @ weight.T
     label = torch.nn.functional.one_hot(y, len(weight)).bool()
     slack = logits.gather(1, y[:, None]) - logits - margin
-    distance = slack.masked_fill(label, math.inf).amin(1) / (math.sqrt(2) * torch.linalg.vector_norm(x, dim=1))
+    distance = slack.masked_fill(label, math.inf).amin(1) / (math.sqrt(2) * lengths)
     if bool((distance < 0).any()):
         wrong = int((distance < 0).sum())
         raise ValueError(f"weight: expected hinge loss 0 for margin {margin}; it is positive for {wrong}")
