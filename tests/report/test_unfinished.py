@@ -9,10 +9,17 @@ from typing import Any
 
 import pytest
 
+from holdfast.analysis.checks import Budget
+from holdfast.analysis.checks import Check as Known
+from holdfast.attacks import FAB, FMN, PGD, Targeted
+from holdfast.checks import Check
+from holdfast.recipe import describe
 from holdfast.report import read_run, read_runs, write_report
 from holdfast.report.compare import comparison
 from holdfast.report.shares import share_of
-from holdfast.report.unfinished import gaps
+from holdfast.report.unfinished import counts_in, gaps
+from holdfast.threat import L2
+from holdfast.types import Attack
 from tests.report.factory import FakeCheck, composed, make_run, nearest, pgd
 from tests.report.reading import Read, read
 
@@ -224,3 +231,19 @@ def test_runs_are_not_compared_where_one_could_not_be_attacked(tmp_path: Path) -
     found = comparison(*read_runs([first, second]))
     assert [check for check, _ in found.pairs] == ["clean"]
     assert dict(found.unknown)[WALK.name] == f"3 examples of a not attacked ({START})"
+
+
+@pytest.mark.parametrize("eps", [0.5, 2.0, 4.0])
+@pytest.mark.parametrize(
+    "attack",
+    [
+        FAB(threat=L2(2.0)),
+        FAB(threat=L2(2.0), until_lost=True),
+        Targeted(attack=FMN(threat=L2(2.0))),
+        PGD(threat=L2(2.0)),
+    ],
+)
+def test_a_check_without_rows_counts_where_its_rows_would(attack: Attack, eps: float) -> None:
+    method, label, params = describe(attack, Check)
+    minimises = Known(label, method, json.loads(params)).nearest is not None
+    assert counts_in(label, Budget("l2", eps)) == (minimises or eps >= 2.0)

@@ -54,7 +54,7 @@ def counts_in(check: str, threat: Budget) -> bool:
     if budget is None or budget["norm"] != threat.axis:
         return False
     top, _, bottom = budget["eps"].partition("/")
-    nearest = not MINIMUM_NORM.isdisjoint(check.split())
+    nearest = not MINIMUM_NORM.isdisjoint(check.split()) and "until_lost=True" not in check.split()
     return nearest or float(top) / float(bottom or 1) <= threat.size
 
 
