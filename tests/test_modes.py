@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from holdfast.modes import evaluating
+from holdfast.modes import evaluating, in_evaluation_mode
 from tests.zoo import frozen_norm, images, linear, with_dropout
 
 
@@ -58,3 +58,22 @@ def test_statistics_do_not_move_inside():
 def test_plain_functions_pass_through():
     with evaluating(lambda x: linear(2)(x)):
         pass
+
+
+def test_a_generator_that_is_closed_early_cleans_up_in_evaluation_mode():
+    model, modes = nn.Dropout().train(), []
+
+    @in_evaluation_mode
+    def records(network):
+        try:
+            yield network.training
+            yield network.training
+        finally:
+            modes.append(network.training)
+
+    running = records(model)
+    assert not next(running)
+    assert model.training  # between two records the modes are the caller's
+    running.close()
+    assert modes == [False]
+    assert model.training

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -66,14 +66,18 @@ def in_evaluation_mode(call: Callable[Arguments, Result]) -> Callable[Arguments,
 
     @functools.wraps(call)
     def step_by_step(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Iterator[Any]:
-        records = iter(cast("Iterator[Any]", call(*args, **kwargs)))
+        records = cast("Generator[Any, None, None]", call(*args, **kwargs))
         end = object()
-        while True:
+        try:
+            while True:
+                with evaluating(*args, *kwargs.values()):
+                    record = next(records, end)
+                if record is end:
+                    return
+                yield record
+        finally:
             with evaluating(*args, *kwargs.values()):
-                record = next(records, end)
-            if record is end:
-                return
-            yield record
+                records.close()
 
     return cast("Callable[Arguments, Result]", step_by_step) if inspect.isgeneratorfunction(call) else evaluated
 
