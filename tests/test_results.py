@@ -203,6 +203,12 @@ def test_compared_pairs_examples_by_index_and_checks_by_name():
     assert found == {"clean": mcnemar(first[1:], second)}
 
 
+def test_equal_counts_have_equal_accuracies_however_the_table_was_made():
+    counts = pl.DataFrame({"correct": [3, 4]})
+    constant = with_interval(counts.with_columns(examples=pl.lit(5)))
+    assert constant["accuracy"].to_list() == [0.6, 0.8]
+
+
 def test_intervals_are_added_to_any_table_of_counts():
     table = with_interval(pl.DataFrame({"correct": [5], "examples": [10]}))
     assert table.select("accuracy", "low", "high").row(0) == (0.5, wilson(5, 10).low, wilson(5, 10).high)

@@ -247,9 +247,11 @@ def compared(rows: pl.DataFrame, first: str, second: str) -> Iterator[tuple[str,
 
 def with_interval(groups: pl.DataFrame) -> pl.DataFrame:
     """Add accuracy, low and high (95 %, Wilson) to a table with columns correct and examples."""
-    intervals: list[Interval] = [wilson(c, n) for c, n in groups.select("correct", "examples").iter_rows()]
+    counts: list[tuple[int, int]] = groups.select("correct", "examples").rows()
+    intervals: list[Interval] = [wilson(correct, examples) for correct, examples in counts]
     return groups.with_columns(
-        accuracy=pl.col("correct") / pl.col("examples"),
+        # Not by polars, which multiplies by the inverse of a constant column: equal counts give equal accuracies.
+        accuracy=pl.Series([correct / examples for correct, examples in counts], dtype=pl.Float64),
         low=pl.Series([i.low for i in intervals], dtype=pl.Float64),
         high=pl.Series([i.high for i in intervals], dtype=pl.Float64),
     )

@@ -4,13 +4,13 @@ import itertools
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from holdfast.attacks import PGD
 from holdfast.ensembles import RobustTransform, TransformFit, fit_margins, fit_transform
 from holdfast.ensembles.mixing import mix_sharpened
-from holdfast.ensembles.transform_fit import POWERS, SCALES, SHIFTS, best_cutoff
+from holdfast.ensembles.transform_fit import POWERS, RESOLUTION, SCALES, SHIFTS, best_cutoff
 from holdfast.errors import ModelError
 from holdfast.threat import Linf
 from tests.zoo import generator, images, labels, normed
@@ -84,7 +84,8 @@ def test_of_equal_combinations_the_cutoff_with_the_widest_gap_is_taken():
 
 
 @settings(deadline=None, max_examples=8)
-@given(st.integers(0, 999), st.sampled_from([0.5, 0.9, 0.985, 1.0]), st.integers(1, 40))
+@example(seed=395, keep=0.9, count=14)  # margins of 1e-8, far below the resolution
+@given(seed=st.integers(0, 999), keep=st.sampled_from([0.5, 0.9, 0.985, 1.0]), count=st.integers(1, 40))
 def test_no_other_combination_overrules_more_and_the_share_is_kept(seed, keep, count):
     attacked, clean = logits(SURE, count, seed, 1.5).double(), logits(UNSURE, 30, seed + 1, 1.0).double()
     fitted = fit_margins(attacked, clean, keep=keep)
@@ -95,7 +96,7 @@ def test_no_other_combination_overrules_more_and_the_share_is_kept(seed, keep, c
     for scale, power, shift in itertools.islice(itertools.product(SCALES, POWERS, SHIFTS), seed % 7, None, 7):
         one = RobustTransform(scale=scale, power=power, shift=shift)
         smallest = margins(one(attacked)).sort().values[lost]
-        assert (margins(one(clean)) >= smallest).double().mean() >= fitted.overruling
+        assert (margins(one(clean)) >= smallest - RESOLUTION).double().mean() >= fitted.overruling
 
 
 def test_a_network_is_fitted_to_its_own_answers():
