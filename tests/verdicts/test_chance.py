@@ -93,6 +93,9 @@ def test_a_constant_loss_marks_unless_the_answers_show_more():
     assert answers(1_300, loss=5.0).level == "pass"
     assert answers(9_500, loss=0.99 * constant).level == "pass"  # small logits of a right network
     assert answers(1_300, loss=math.nan).level == "pass"
+    # By hand: KL(0.20 || 0.10) = 0.0444 and KL(0.21 || 0.10) = 0.0528 nats, against 2 % of ln 10 = 0.0461.
+    assert answers(2_000, loss=constant).level == "fail"
+    assert answers(2_100, loss=constant).level == "pass"
     finding = answers(1_300, loss=constant).finding
     assert finding.endswith("guessing gives 10.0 %; the loss (2.303) is that of a constant answer (2.303)")
 
@@ -111,6 +114,16 @@ def test_the_verdict_has_the_numbers_and_the_remedy_of_its_network():
     assert better_than_chance(rows(dead, weights="given")).remedy == FOREIGN
     assert FOREIGN.index("--mean") < FOREIGN.index("--std") < FOREIGN.index("--weights")
     assert better_than_chance(rows(answers(50, 60))).remedy == ""
+
+
+def test_the_loss_of_the_ledger_counts():
+    constant = math.log(10)
+    assert better_than_chance(rows(answers(1_300), loss=constant)).level == "fail"
+    assert better_than_chance(rows(answers(1_300), loss=0.5)).level == "pass"
+
+
+def test_one_clean_image_decides_nothing():
+    assert better_than_chance(rows(CleanAnswers([3], [3]))).level == "not tested"
 
 
 def test_without_clean_images_nothing_is_decided():
