@@ -65,8 +65,8 @@ class Margin:
         if not len(x):
             return Certificate.of_nothing(x)
         check_bounded(model, self.constant)
-        known = bounded_logits(model, x, self.norm, self.constant)
-        radius, prediction = margin_radius(*known)
+        bounded = bounded_logits(model, x, self.norm, self.constant)
+        radius, prediction = margin_radius(*bounded)
         return Certificate(torch.where(radius > 0, prediction, ABSTAIN).to(x.device), radius)
 
 

@@ -58,13 +58,13 @@ class MixtureMargin:
         mixture = _mixture(model, "mixture_margin")
         if mixture.mixing.transform is not None:
             raise ModelError("mixture_margin: expected robust logits as they are; a transform changes their constants")
-        known = bounded_logits(mixture.robust, x, self.norm, self.constant)
+        bounded = bounded_logits(mixture.robust, x, self.norm, self.constant)
         with torch.no_grad():
             mixed = model(x).argmax(1)
         surer = outward(1 / mixture.mixing.temperature)
-        scaled = (known.logits / mixture.mixing.temperature, surer * known.growth, mixture.share)
-        radius = margin_mixture_radius(*scaled, surer * known.rounding + _rounded(known.logits, surer))
-        prediction = known.logits.argmax(1)
+        scaled = (bounded.logits / mixture.mixing.temperature, surer * bounded.growth, mixture.share)
+        radius = margin_mixture_radius(*scaled, surer * bounded.rounding + _rounded(bounded.logits, surer))
+        prediction = bounded.logits.argmax(1)
         radius = torch.where(mixed.to(prediction) == prediction, radius, 0.0)
         return Certificate(torch.where(radius > 0, prediction, ABSTAIN).to(x.device), radius)
 

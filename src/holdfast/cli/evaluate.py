@@ -86,9 +86,9 @@ def command(
         report = write_report([done.path], done.path / "report.html")
     records = summary([done])
     if as_json:
-        said = {"run": str(done.path), "results": records, "yield": components([done])}
-        said |= {"verdicts": verdicts.records([done]), "report": str(report)}
-        typer.echo(json.dumps(said))
+        record = {"run": str(done.path), "results": records, "yield": components([done])}
+        record |= {"verdicts": verdicts.records([done]), "report": str(report)}
+        typer.echo(json.dumps(record))
     else:
         show_summary(records)
         show_components([done])

@@ -84,11 +84,11 @@ def _remembered(asked: Asked, path: Path, device: torch.device) -> Ready:
         where = f"{run.info_file}: network.data"
         data: DataRecipe = parse(DataRecipe, network.get("data"), where=lambda at: ".".join((where, *at)))
         return own(asked, Path(network["file"]), device, run, data)
-    known = Foreign.read(network, run.info_file, trust=asked.trust)
-    other = asked.images(known.data.source)
+    recorded = Foreign.read(network, run.info_file, trust=asked.trust)
+    other = asked.images(recorded.data.source)
     if other is None:
-        return foreign(asked, known, device, run)
-    return foreign(asked, replace(known, data=other), device, Run(asked.out / f"{path.name}{asked.part}"))
+        return foreign(asked, recorded, device, run)
+    return foreign(asked, replace(recorded, data=other), device, Run(asked.out / f"{path.name}{asked.part}"))
 
 
 def own(
@@ -129,8 +129,8 @@ def own(
             job.run.tell(name=recipe.name, seed=recipe.seed)
         if job.run.info().get("data", {}).get("examples") != splits.examples:  # trained there, or by an earlier version
             job.run.tell(data=splits.facts())
-        found = work.subjects(job, splits, trust=asked.trust)
-        return Ready(job.run, found, splits, chosen, recipe.evaluate, recipe.seed, device)
+        subjects = work.subjects(job, splits, trust=asked.trust)
+        return Ready(job.run, subjects, splits, chosen, recipe.evaluate, recipe.seed, device)
     if run is None or other is not None:
         run = Run(asked.out / "evaluations" / f"{path.stem}-{card.hash[:8]}-{splits.name}{asked.part}")
     if asked.fresh:

@@ -40,15 +40,15 @@ def jobs(recipes: Sequence[Recipe], out: Path, *, fresh: bool = False) -> list[J
     """Claim the directories of all runs before any work starts."""
     from holdfast.runs import Run
 
-    found = [Job(recipe, Run(out / recipe.name)) for recipe in recipes]
+    claimed = [Job(recipe, Run(out / recipe.name)) for recipe in recipes]
     if not is_first():
-        return found
-    for job in found:
+        return claimed
+    for job in claimed:
         if fresh and job.run.path.exists():
             shutil.rmtree(job.run.path)
-    for job in found:
+    for job in claimed:
         job.run.claim(job.recipe)
-    return found
+    return claimed
 
 
 def is_first() -> bool:
@@ -222,20 +222,20 @@ def evaluate_run(
     job: Job, splits: Splits, checks: Sequence[Check], device: torch.device, *, quiet: bool, trust: bool
 ) -> None:
     """Check all weights of a trained run."""
-    found, recipe = subjects(job, splits, trust=trust), job.recipe
-    for subject in found:
+    networks, recipe = subjects(job, splits, trust=trust), job.recipe
+    for subject in networks:
         to_device(subject.model, device)
-    evaluate_all(job.run, found, splits, checks, recipe.evaluate, recipe.seed, quiet=quiet)
+    evaluate_all(job.run, networks, splits, checks, recipe.evaluate, recipe.seed, quiet=quiet)
 
 
 def evaluate_all(
-    run: Run, found: Sequence[Subject], splits: Splits, checks: Sequence[Check], how: Any, seed: int, *, quiet: bool
+    run: Run, networks: Sequence[Subject], splits: Splits, checks: Sequence[Check], how: Any, seed: int, *, quiet: bool
 ) -> None:
     """Check several networks of one run, all in the time that there is."""
     from holdfast.recipe import Seconds
 
     started = time.monotonic()
-    for subject in found:
+    for subject in networks:
         spent = time.monotonic() - started
         left = how if how.budget is None else replace(how, budget=Seconds(max(how.budget - spent, 0.0)))
         evaluate(run, subject, splits, checks, left, seed, quiet=quiet)

@@ -56,7 +56,7 @@ def read_checks(text: str, option: str = "checks") -> list[Check]:
 
     Args:
         text: such as `quick`, `clean`, `{pgd: {threat: {linf: 8/255}}}` or `[clean, {gaussian_noise: 0.1}]`.
-        option: where it was said.
+        option: which option gave it, for messages.
 
     Raises:
         RecipeError: where it is neither.
@@ -64,12 +64,12 @@ def read_checks(text: str, option: str = "checks") -> list[Check]:
     if text in PRESETS:
         return preset(text)
     try:
-        said = yaml.safe_load(text)
+        requested = yaml.safe_load(text)
     except yaml.YAMLError:
         raise RecipeError(f"{option}: expected a preset or checks as a recipe has them; got {text!r}") from None
-    if isinstance(said, str) and said not in CHECKS:
-        raise RecipeError(f"{option}: {unknown(said, [*PRESETS, *CHECKS])}")
-    return parse_checks(said, option)
+    if isinstance(requested, str) and requested not in CHECKS:
+        raise RecipeError(f"{option}: {unknown(requested, [*PRESETS, *CHECKS])}")
+    return parse_checks(requested, option)
 
 
 def parse_checks(members: Any, option: str = "checks") -> list[Check]:

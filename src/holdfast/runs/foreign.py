@@ -40,8 +40,8 @@ class Foreign:
 
     def facts(self) -> dict[str, Any]:
         """For `run.json`."""
-        said: dict[str, Any] = plain(self, Foreign)
-        return said
+        fields: dict[str, Any] = plain(self, Foreign)
+        return fields
 
     @classmethod
     def read(cls, facts: Mapping[str, Any], file: Path, *, trust: bool) -> Foreign:
