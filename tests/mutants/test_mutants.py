@@ -108,6 +108,7 @@ def project(tmp_path):
     test = "from holdfast.a.b import f\n\n\ndef test_f():\n    assert f(2) == 4\n"
     (tmp_path / "project/tests/a/test_b.py").write_text(test)
     (tmp_path / "project/tests/a/test_slow.py").write_text("import time\n\n\ndef test():\n    time.sleep(60)\n")
+    (tmp_path / "project/tests/a/test_oracle.py").write_text("import pytest\n\npytest.importorskip('no_library')\n")
     (tmp_path / "copy").mkdir()
     return tmp_path / "project"
 
@@ -124,6 +125,7 @@ def test_a_mutant_runs_on_a_copy_and_is_killed_by_its_tests(project):
     assert trial.passes(copy, tests, 60)  # the copy is as it was
     assert (project / "src/holdfast/a/b.py").read_text() == "def f(x):\n    return 2 * x\n"
     assert not trial.passes(copy, ["tests/a/test_slow.py"], 0.5)
+    assert trial.passes(copy, ["tests/a/test_oracle.py"], 60)  # skipped: there is nothing to fail
 
 
 def test_outcomes_are_kept_while_the_file_and_for_survivors_the_tests_are_the_same(tmp_path):
