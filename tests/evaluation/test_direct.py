@@ -236,6 +236,18 @@ def test_every_row_is_printed_with_its_whole_name_and_its_numbers():
     assert len(lines) == 2 * len(checks)
 
 
+def test_images_scaled_otherwise_than_in_training_are_named_with_a_remedy(tmp_path):
+    x, y = zoo.digits()
+    model = nn.Sequential(nn.BatchNorm2d(1, momentum=None), nn.Flatten(), nn.Linear(64, 10))
+    model.train()((x - 0.5) / 0.1)  # and still in training mode
+    assert holdfast.evaluate(model, x, y, "clean", mean=0.5, std=0.1).warnings == ()
+    expected = "inputs of the first batch normalisation have 0.01 times the variance it recorded.* mean= and std="
+    with pytest.warns(UserWarning, match=expected):
+        results = holdfast.evaluate(model, x, y, "clean", out=tmp_path)
+    assert [stored.verdict.flag for stored in read_verdicts(tmp_path)] == ["scaling"]
+    assert len(results.warnings) == 1
+
+
 def test_probabilities_are_told_apart_from_logits_and_named_with_a_remedy(tmp_path):
     soft = nn.Sequential(zoo.linear(5).float(), nn.Softmax(1))
     with pytest.warns(UserWarning, match="40 of 40 rows of the output .* sum to 1; return logits.* remove the softmax"):

@@ -16,7 +16,7 @@ from holdfast.audit.confidence import confidence
 from holdfast.audit.inputs import input_range
 from holdfast.audit.outputs import batch_dependence, better_than_chance, randomness
 from holdfast.audit.passes import train_mode
-from holdfast.audit.scaling import scaling
+from holdfast.evaluation.scaling import scaling
 from holdfast.audit.slopes import gradients
 from holdfast.audit.transfer import Sources, transfer
 from holdfast.errors import DataError, HoldfastError, ModelError

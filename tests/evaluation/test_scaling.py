@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from holdfast.audit.scaling import RESCALED, UNTRAINED, scaling
+from holdfast.evaluation.scaling import RESCALED, UNTRAINED, scaling
 from holdfast.models.network import Normalised
 from tests import zoo
 

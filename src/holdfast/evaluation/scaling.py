@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from holdfast.modes import in_evaluation_mode
 from holdfast.types import Classifier
 from holdfast.verdicts import Verdict
 
@@ -64,6 +65,7 @@ def _compared(input: Tensor, running_mean: Tensor, running_var: Tensor, eps: flo
 
 
 @torch.no_grad()
+@in_evaluation_mode
 def scaling(model: Classifier, x: Tensor) -> Verdict:
     """Do the inputs of the first batch normalisation vary as they did in training?"""
     with FirstNorm() as watch:
