@@ -16,11 +16,11 @@ from holdfast.audit.confidence import confidence
 from holdfast.audit.inputs import input_range
 from holdfast.audit.outputs import batch_dependence, better_than_chance, randomness
 from holdfast.audit.passes import train_mode
-from holdfast.evaluation.scaling import scaling
 from holdfast.audit.slopes import gradients
 from holdfast.audit.transfer import Sources, transfer
 from holdfast.errors import DataError, HoldfastError, ModelError
 from holdfast.evaluation.probabilities import probabilities
+from holdfast.evaluation.scaling import scaling
 from holdfast.losses import cross_entropy
 from holdfast.models import with_logits
 from holdfast.modes import evaluating
