@@ -44,9 +44,9 @@ def declared_equivalent():
 
 @functools.cache
 def tests_of(root, file):
-    """The test files of a source file: those of its name, those that name what it defines, and its contracts.
+    """The test files of a source file, the likeliest to notice first.
 
-    A file without tests of its name is tested through others: by all tests of its package.
+    Those of its name, those that name what it defines, its contracts, and the rest of its package's.
     """
     package, *inner = Path(file).relative_to(SOURCE).with_suffix("").parts
     folder = root / "tests" / package
@@ -54,9 +54,9 @@ def tests_of(root, file):
     own = [path for path in available if path.stem.removeprefix("test_") in inner]
     names = _public_names((root / file).read_text())
     naming = [path for path in available if path not in own and names & set(re.findall(r"\w+", path.read_text()))]
-    rest = [] if own else [path for path in available if path not in naming]
+    rest = [path for path in available if path not in own and path not in naming]
     contracts = root / "tests/contracts" / f"test_{CONTRACTS.get(package, package)}.py"
-    return tuple(str(path.relative_to(root)) for path in (*own, *naming, *rest, contracts) if path.is_file())
+    return tuple(str(path.relative_to(root)) for path in (*own, *naming, contracts, *rest) if path.is_file())
 
 
 def _public_names(text):
