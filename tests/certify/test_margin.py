@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from holdfast.attacks import APGD, FAB, PGD
-from holdfast.certify.margin import Margin
+from holdfast.certify.margin import Margin, check_logits
 from holdfast.certify.mixture import MixtureMargin
 from holdfast.certify.smoothed_margin import SmoothedMargin
 from holdfast.ensembles import Composite, Probability
@@ -168,6 +168,13 @@ def test_logits_that_are_no_numbers_are_refused(make, value, what):
     certifier = make(constant=4.0)
     with pytest.raises(ModelError, match=rf"the logits are {what} for 2 of 8 examples, first at row 3 of the batch"):
         certifier(of_kind(certifier, Spoilt(value)), x)
+
+
+def test_the_first_row_says_what_the_logits_are():
+    for first, second, what in ((math.nan, math.inf, "NaN"), (math.inf, math.nan, "infinite")):
+        logits = torch.tensor([[1.0, 2.0], [first, 0.0], [second, 0.0]])
+        with pytest.raises(ModelError, match=rf"the logits are {what} for 2 of 3 .* row 1 of the batch"):
+            check_logits(logits, "margin")
 
 
 def test_a_constant_of_what_is_no_network_is_taken_in_its_own_precision():

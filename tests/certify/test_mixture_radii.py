@@ -240,6 +240,7 @@ def test_the_radius_of_two_margins_is_that_of_the_hyperbolic_tangent(growth, sha
     radius = margin_mixture_radius(h, growth, share, off)
     torch.testing.assert_close(radius, margins / growth, rtol=1e-9, atol=0)
     assert bool((radius < margins / growth).all())  # rounded down
+    assert bool((margin_mixture_radius(h, growth, share) > radius).all())  # nothing is off by default
     by_pairs = margin_mixture_radius(h, tensor([[0.0, growth], [2 * growth, 0.0]]), share, off)
     torch.testing.assert_close(by_pairs, radius / tensor([1.0, 2.0]), rtol=1e-9, atol=0)
 

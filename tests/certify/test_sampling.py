@@ -232,6 +232,14 @@ def test_looks_are_at_whole_blocks():
     assert looks[-1] == 5_000 == used.max()
 
 
+def test_a_decision_looks_again_after_a_tenth_more():
+    decision, asked = Decision(radii=(0.25,)), question(n=5_000)
+    shares = ndtr(0.25 / SIGMA) + 0.012
+    seen = [(round(shares * n), n - round(shares * n), n) for n in (500, 2_000)]
+    looks = [decision.following(counted(*each), asked)[0] for each in seen]
+    assert looks == [-(-550 // BLOCK) * BLOCK, -(-2_200 // BLOCK) * BLOCK]
+
+
 @pytest.mark.parametrize("seen", [(330, 170, 500), (1_320, 680, 2_000), (1_990, 1_010, 3_000)])
 def test_a_radius_is_given_up_at_the_predicted_probability_it_says(seen):
     # Ways the sample may go on: a probability from the posterior, then that many successes in the rest.
@@ -270,6 +278,11 @@ def test_the_fewest_samples_are_those_of_the_formula():
     for bound, fewest in (("one_vs_rest", 10), ("two_class", 11)):
         with pytest.raises(ValueError, match=f"n must be at least {fewest} to prove anything at alpha 0.001, got 9"):
             check_possible(Fixed(), question(n=9, bound=bound))
+
+
+def test_a_radius_of_zero_proves_nothing():
+    with pytest.raises(ValueError, match="n must be at least 11 to prove anything"):
+        check_possible(Fixed(), question(n=10, alpha=2.0**-10))  # all of ten bound the probability by exactly 1/2
 
 
 def test_radii_out_of_reach_are_refused():

@@ -266,6 +266,7 @@ LINEAR = {
     "reflect": conv(2, 3, 3, padding=1, padding_mode="reflect"),
     "replicate": conv(2, 3, 3, padding=1, padding_mode="replicate", stride=2),
     "circular pad": nn.Sequential(nn.CircularPad2d((1, 0, 1, 0)), conv(2, 2, 2)),
+    "circular, then zeros": nn.Sequential(nn.CircularPad2d(1), conv(2, 3, 3, padding=1)),
     "normalised": nn.Sequential(frozen(2), conv(2, 3, 3, padding=1), frozen(3, 1)),
     "normalised groups": nn.Sequential(frozen(2), conv(2, 4, 3, padding=1, groups=2), frozen(4, 1)),
     "normalised circular": nn.Sequential(frozen(2), nn.CircularPad2d(1), conv(2, 3, 3, stride=2), frozen(3, 1)),
@@ -280,7 +281,7 @@ LINEAR = {
         lambda self, x: x.flatten(1) @ self.m, m=nn.Parameter(conv(2, 4, 6).weight.detach().view(72, -1))
     ),
 }
-NOT_MERGED = {"circular wide", "reflect", "replicate"}
+NOT_MERGED = {"circular wide", "circular, then zeros", "reflect", "replicate"}
 
 
 @pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths")
@@ -303,6 +304,14 @@ def test_batch_norm_is_folded_into_the_layer_before_it(norm):
     product = upper(layer, images(1, SHAPE), norm) * upper(after, images(1, (5, 6, 6)), norm)
     assert found.upper < 0.95 * product
     assert [(layer.name, layer.kind) for layer in found.layers] == [("0 + 1", "Conv2d + BatchNorm2d")]
+
+
+def test_a_network_that_notices_it_is_traced_is_refused():
+    def forward(self, x):
+        return (1 if type(x) is torch.Tensor else 0.5) * self.head(x)
+
+    with pytest.raises(ModelError, match="the recorded forward pass gives other logits than the network"):
+        lipschitz_bound(Function(forward, head=nn.Linear(4, 3).double()), images(1, (4,)))
 
 
 def test_a_layer_whose_output_is_used_twice_counts_in_each_branch():
@@ -604,7 +613,8 @@ def test_bad_arguments_are_named():
 
 @pytest.mark.parametrize(("norm", "alpha"), [("l1", 1), ("l2", math.sqrt(2)), ("linf", 2)])
 def test_a_known_constant_is_multiplied_by_alpha(norm, alpha):
-    assert margin_growth(smooth(), images(1), norm, 3.0) == pytest.approx(3 * alpha)
+    for constant in (0.5, 3.0):
+        assert margin_growth(smooth(), images(1), norm, constant) == pytest.approx(constant * alpha)
     with pytest.raises(ValueError, match="constant must be positive and finite, got 0"):
         margin_growth(smooth(), images(1), norm, 0.0)
 

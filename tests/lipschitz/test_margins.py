@@ -139,6 +139,15 @@ def test_no_difference_changes_faster_and_none_is_looser_than_the_constant(model
         assert bool((changes <= rates * distance[:, None, None] * (1 + 1e-9) + 1e-12).all())
 
 
+def test_what_holds_in_l2_holds_in_linf_by_a_factor_that_is_rounded_up():
+    head, x = dense(16, 3), images(1, (16,))
+    with torch.no_grad():
+        head.weight.copy_(torch.eye(3, 16))
+    model = nn.Sequential(hadamard(), nn.ReLU(), head)  # a product of norms of 4 * 2 in linf, 1 * sqrt(2) in l2
+    factor = Fraction(float(growth(model, x, "linf")[0, 1])) / Fraction(float(growth(model, x, "l2")[0, 1]))
+    assert 16 <= factor**2 < 16.001
+
+
 def test_the_growth_of_margins_is_that_of_the_fastest_pair():
     model = linear_model(5)
     assert margin_growth(model, images(1), "l2") == pytest.approx(float(rows_apart(model.weight.detach(), "l2").amax()))
@@ -278,6 +287,18 @@ def test_a_certificate_does_not_depend_on_the_precision_of_the_forward_pass():
         one, other = margin_bound(model, x, norm), margin_bound(copy.deepcopy(model).double(), x.double(), norm)
         assert torch.equal(one.growth, other.growth)
         assert torch.equal(one.rounding(x), other.rounding(x.double()))
+
+
+def test_the_rounding_of_a_shift_grows_with_the_places_it_is_added_at():
+    def rounding(side):
+        normed = nn.BatchNorm2d(2).double().eval()
+        normed.running_var.fill_(4.0)
+        normed.bias.data.fill_(3.0)
+        model = nn.Sequential(normed, Function(lambda self, x: x.sum((2, 3))))
+        x = torch.zeros(1, 2, side, side, dtype=torch.float64)
+        return float(margin_bound(model, x, "l2").rounding(x))
+
+    assert rounding(4) >= 16 * rounding(1) > 0
 
 
 def test_casts_and_constants_of_a_forward_pass_are_those_of_float64():

@@ -138,6 +138,15 @@ def test_wide_networks_agree_with_simulation(name, shape, activation):
     assert float((moments.variance[0].sqrt() / deviation).mean()) == pytest.approx(1, abs=0.12)
 
 
+def test_a_channel_without_a_partner_is_not_sorted():
+    x = images(4, (5,))
+    pairs, whole = (propagate(GroupSort(2), part, 0.3) for part in (x[:, :4], x))
+    for moment, others in ((whole.mean, pairs.mean), (whole.variance, pairs.variance)):
+        torch.testing.assert_close(moment[:, :4], others)
+    torch.testing.assert_close(whole.mean[:, 4], x[:, 4])
+    torch.testing.assert_close(whole.variance[:, 4], torch.full((4,), 0.09, dtype=x.dtype))
+
+
 def test_moments_are_differentiable_in_weights_and_images():
     torch.manual_seed(0)
     network = build(replace(MODELS["lipschitz-mlp"], width=0.02), (1, 4, 4), 3).double()

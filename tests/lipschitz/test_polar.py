@@ -62,6 +62,14 @@ def test_far_and_near_starts_agree():
         torch.testing.assert_close(orthogonalise(a), left @ right, rtol=0, atol=1e-8)
 
 
+@pytest.mark.parametrize("direction", [[1, -1, 0], [1, 1, -2], [1, 1, 1], [0, 0, 1]])
+def test_a_start_that_is_far_in_one_direction_only_is_scaled_first(direction):
+    # A singular value beyond the root of 3 would flip; the search for it must not start at a right angle to it.
+    unit = torch.nn.functional.normalize(torch.tensor(direction, dtype=torch.float64), dim=0)
+    a = torch.eye(3, dtype=torch.float64) + 1.5 * torch.outer(unit, unit)
+    torch.testing.assert_close(orthogonalise(a), torch.eye(3, dtype=torch.float64), rtol=0, atol=1e-12)
+
+
 def test_a_singular_matrix_still_gives_an_orthogonal_one():
     a = torch.zeros(4, 6, dtype=torch.float64)
     a[0, 0] = 1

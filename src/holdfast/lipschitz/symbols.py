@@ -21,9 +21,7 @@ BLOCK = 1 << 22
 """Complex numbers of symbols held at once."""
 
 
-def symbol_norm(
-    weight: Tensor, grid: Pair, *, stride: Pair = (1, 1), dilation: Pair = (1, 1), groups: int = 1
-) -> OperatorNorm:
+def symbol_norm(weight: Tensor, grid: Pair, *, stride: Pair, dilation: Pair, groups: int) -> OperatorNorm:
     r"""The :math:`\ell_2` norm of a cyclic convolution on a torus whose sides are multiples of the stride.
 
     With stride :math:`s` the image splits in :math:`s^2` phases :math:`x_r[t] = x[s t + r]` (polyphase form), and
