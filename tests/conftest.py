@@ -3,7 +3,9 @@
 CONTRIBUTING.md, section Tests, says when to use which.
 """
 
+import itertools
 import random
+import tempfile
 
 import pytest
 import torch
@@ -19,6 +21,8 @@ torch.set_num_threads(1)  # small tensors, and two busy processes would spin aga
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("search", derandomize=False, deadline=None, print_blob=True)
 settings.load_profile("repeatable")
+
+STATE, NUMBERS = tempfile.mkdtemp(prefix="holdfast-state-"), itertools.count()
 
 
 def pytest_addoption(parser):
@@ -43,6 +47,12 @@ def reseed(salt):
     """Let every seed and purpose name other streams, before anything else of holdfast is imported."""
     derive = rng.derive
     rng.derive = lambda seed, purpose: derive(seed, f"{purpose}, {salt}")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_trusted_yet(monkeypatch):
+    """Every test has a memory of trusted code of its own, not the user's."""
+    monkeypatch.setenv("XDG_STATE_HOME", f"{STATE}/{next(NUMBERS)}")
 
 
 @pytest.hookimpl(trylast=True)

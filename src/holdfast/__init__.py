@@ -6,12 +6,13 @@
 >>> print(evaluate(model, x, y, checks=[attack]))  # doctest: +SKIP
 """
 
-from __future__ import annotations
-
+# Only what Python has loaded before: with `python -m`, all else would come from the working directory.
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     __version__: str
     from holdfast.attacks import FGSM, PGD
     from holdfast.certify import GaussianSmoothing, Margin, SmoothedMargin
@@ -61,7 +62,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """Import a name when it is first used, so that the command line starts without torch."""
     if name == "__version__":
         from importlib.metadata import version

@@ -121,12 +121,12 @@ def test_a_robust_network_that_calls_a_function_needs_trust(place, monkeypatch):
     )
     monkeypatch.syspath_prepend(str(place))
     (place / "made.yaml").write_text(SMALL.replace("name: tiny", "name: made"))
-    made = ("--set", "model={python: {factory: 'making:make'}}", "--set", "train.epochs=1", "--set", CHECKS)
+    made = ("--set", "model={python: {factory: 'making:make'}}", "--set", "train.epochs=1", "--set", CHECKS, "--trust")
     good("run", "made.yaml", *made, cwd=place)
     asked = ("analyse", "mixing", RUN, "runs/made/seed-0", "--strengths", "1", "--radii", "none")
     line = refused(*asked, "--mixing", "probability", cwd=place)
     assert "its recipe calls making:make" in line
-    assert "say so with --trust" in line
+    assert "allow it with --trust" in line
     assert said(*asked, "--mixing", "probability", "--trust", cwd=place)["result"]["examples"] == 40
 
 

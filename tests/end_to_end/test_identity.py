@@ -86,7 +86,7 @@ def test_another_factory_or_other_options_are_refused(place):
 
 def test_a_trained_network_whose_code_was_edited_is_refused_and_fresh_keeps_its_weights(place):
     (place / "tiny.yaml").write_text(TEXT.replace("{mlp: {hidden: [8]}}", "{python: 'mynet:make'}"))
-    good("train", "tiny.yaml", cwd=place)
+    good("train", "tiny.yaml", "--trust", cwd=place)
     run, edited = "runs/tiny/seed-0", ["evaluate", "runs/tiny/seed-0", "--trust", "--checks", "clean"]
     weights = (place / run / "last.safetensors").read_bytes()
     edit(place, "-")
@@ -102,24 +102,24 @@ def test_a_trained_network_whose_code_was_edited_is_refused_and_fresh_keeps_its_
 def test_a_composite_of_a_network_whose_code_was_edited_is_refused(place):
     text = TEXT.replace("{mlp: {hidden: [8]}}", "{python: 'mynet:make'}")
     (place / "inner.yaml").write_text(text.replace("tiny", "inner"))
-    good("train", "inner.yaml", cwd=place)
-    two = "{composite: {standard: runs/inner/seed-0, robust: runs/inner/seed-0, trust: true, mixing: local_bias}}"
+    good("train", "inner.yaml", "--trust", cwd=place)
+    two = "{composite: {standard: runs/inner/seed-0, robust: runs/inner/seed-0, mixing: local_bias}}"
     (place / "both.yaml").write_text(text.replace("tiny", "both").replace("{python: 'mynet:make'}", two))
-    good("run", "both.yaml", cwd=place)
+    good("run", "both.yaml", "--trust", cwd=place)
     edit(place, "-")
     line = refused("evaluate", "runs/both/seed-0", "--trust", cwd=place)
     assert "runs/both/seed-0: holds results of a network that computes something else" in line
-    assert "computes something else" in refused("run", "both.yaml", cwd=place)
+    assert "computes something else" in refused("run", "both.yaml", "--trust", cwd=place)
 
 
 def test_a_transferred_attack_is_run_again_when_the_code_of_its_source_was_edited(place):
     text = TEXT.replace("{mlp: {hidden: [8]}}", "{python: 'mynet:make'}")
     (place / "source.yaml").write_text(text.replace("tiny", "source"))
-    good("train", "source.yaml", cwd=place)
+    good("train", "source.yaml", "--trust", cwd=place)
     (place / "tiny.yaml").write_text(TEXT)
     good("train", "tiny.yaml", cwd=place)
-    transfer = "{transfer: {attack: {fgsm: {threat: {linf: 0.2}}}, source: runs/source/seed-0, trust: true}}"
-    command = ["evaluate", "runs/tiny/seed-0", "--checks", transfer]
+    transfer = "{transfer: {attack: {fgsm: {threat: {linf: 0.2}}}, source: runs/source/seed-0}}"
+    command = ["evaluate", "runs/tiny/seed-0", "--trust", "--checks", transfer]
     good(*command, cwd=place)
     ledger = Ledger(place / "runs/tiny/seed-0/ledger")
     before = ledger.read()
@@ -152,7 +152,7 @@ def test_only_the_caller_can_trust_what_a_directory_names(place):
     good(*EVALUATE, cwd=place)
     again = ["attack", RUN, "--attack", "fgsm", "--norm", "linf", "--eps", "0.1"]
     line = refused(*again, cwd=place)
-    assert "calls mynet:make, which could do anything; if you trust the file, say so with --trust" in line
+    assert "calls mynet:make, which could do anything; if you trust it, allow it with --trust" in line
     info = json.loads((place / RUN / "run.json").read_text())
     info["network"]["trust"] = True
     (place / RUN / "run.json").write_text(json.dumps(info))

@@ -107,16 +107,19 @@ def test_a_source_for_other_images_is_refused_in_one_line(directory):
     assert "source" in refused("run", "pair.yaml", "--set", other, cwd=directory)
 
 
-def test_a_source_that_calls_a_function_needs_the_trust_of_the_check(directory, tmp_path, monkeypatch):
+def test_a_source_that_calls_a_function_needs_trust(directory, tmp_path, monkeypatch):
     (tmp_path / "making.py").write_text(
         "from torch import nn\ndef make():\n    return nn.Sequential(nn.Flatten(), nn.Linear(64, 10))\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     made = ("--set", "name=made", "--set", "model={python: {factory: 'making:make'}}")
-    good("run", "source.yaml", *made, cwd=directory)
-    check = "{transfer: {attack: {fgsm: {threat: {linf: 0.1}}}, source: runs/made/seed-3TRUST}}"
+    good("run", "source.yaml", *made, "--trust", cwd=directory)
+    check = "{transfer: {attack: {fgsm: {threat: {linf: 0.1}}}, source: runs/made/seed-3}}"
     run = ("run", "pair.yaml", "--set", "name=trusting", "--set")
-    line = refused(*run, f"checks=[{check.replace('TRUST', '')}]", cwd=directory)
-    assert "its recipe calls making:make, which could do anything" in line
-    assert line.rstrip().endswith("say so with trust: true")
-    assert good(*run, f"checks=[{check.replace('TRUST', ', trust: true')}]", cwd=directory)
+    line = refused(*run, f"checks=[{check}]", cwd=directory)
+    assert "expected --trust, since this recipe runs code that could do anything: making:make" in line
+    assert "a file cannot allow code" in refused(
+        *run, f"checks=[{check.replace('}}', ', trust: true}}')}]", cwd=directory
+    )
+    assert good(*run, f"checks=[{check}]", "--trust", cwd=directory)
+    assert good(*run, f"checks=[{check}]", cwd=directory)  # remembered

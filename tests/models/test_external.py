@@ -116,3 +116,26 @@ def test_torchvision_network_is_created_for_the_data(monkeypatch):
 
 def test_registry_holds_the_classes_whose_fields_have_no_defaults():
     assert (MODELS["python"], MODELS["timm"], MODELS["torchvision"]) == (Python, Timm, Torchvision)
+
+
+@pytest.mark.parametrize(
+    "name", ["checkpoint_path", "pretrained_cfg", "cache_dir", "pretrained_cfg_overlay", "img_siz"]
+)
+def test_options_of_timm_that_load_files_are_unknown(name):
+    with pytest.raises(RecipeError, match=f"options: unknown name '{name}'; known: .*img_size"):
+        Timm(name="known", options={name: "weights.pt"})
+
+
+@pytest.mark.parametrize("value", ["a/b", "https://host", "..", {"file": 1}, ["a", "b/c"]])
+def test_options_of_timm_are_numbers_and_words(value):
+    with pytest.raises(RecipeError, match=r"options\.img_size: expected a number or a word; got"):
+        Timm(name="known", options={"img_size": value})
+
+
+def test_plain_options_reach_timm(monkeypatch):
+    seen = {}
+    library = fake(is_model=lambda name: True, create_model=lambda name, **given: seen.update(given) or make(1, 7))
+    monkeypatch.setitem(sys.modules, "timm", library)
+    options = {"img_size": [32, 32], "global_pool": "avg", "drop_rate": 0.1, "qkv_bias": False}
+    Timm(name="known", options=options)((1, 2, 2), 7)
+    assert {name: seen[name] for name in options} == options

@@ -16,6 +16,7 @@ from holdfast.errors import CheckpointError, RecipeError
 from holdfast.models import read_metadata, read_state, write_weights
 from holdfast.rng import Streams
 from holdfast.runs import Run, content_hash, find_bases, load_model, new_model
+from holdfast.training import fit
 from tests.training.tiny import outcome, recipe, splits, train
 
 
@@ -185,20 +186,45 @@ def test_a_network_without_feature_maps_has_no_policy(tmp_path, place):
     factory = "model={python: 'tests.training.tiny:network'}"
     train(recipe(factory, "train.epochs=1"), place / "python" / "seed-0")
     of = adaptive(place, f"model.adaptive_composite.standard={place}/python/seed-0")
-    assert "could do anything; if you trust the file, say so with trust: true" in refused(of)
-    of = replace(of, model=replace(of.model, trust=True))
+    assert "could do anything; if you trust it, allow it with --trust (in Python, trust=True)" in refused(of)
     with pytest.raises(Exception, match=r"needs networks with stages\(x\), got Normed"):
-        new_model(of, splits(of))
+        new_model(of, splits(of), trust=True)
 
 
 def test_functions_that_files_name_are_called_only_when_trusted(tmp_path, place):
     train(recipe("model={python: 'tests.training.tiny:network'}", "train.epochs=1"), place / "python" / "seed-0")
-    assert "trust: true" in refused(fixed(place, robust="python"))
-    of = fixed(place, "model.composite.trust=true", robust="python")
+    of = fixed(place, robust="python")
+    assert "calls tests.training.tiny:network" in refused(of)
     train(of, tmp_path / "run")
-    with pytest.raises(CheckpointError, match=r"calls tests.training.tiny:network, .* say so with --trust"):
-        load_model(tmp_path / "run")  # what its own recipe says of trust does not count
-    assert load_model(tmp_path / "run", trust=True).model(x()).shape == (7, 10)
+    for trust in (False, frozenset(), frozenset({"tests.training.tiny:other"})):
+        with pytest.raises(CheckpointError, match=r"calls tests.training.tiny:network, .* allow it with --trust"):
+            load_model(tmp_path / "run", trust=trust)
+    for trust in (True, frozenset({"tests.training.tiny:network"})):
+        assert load_model(tmp_path / "run", trust=trust).model(x()).shape == (7, 10)
+
+
+@pytest.mark.parametrize("inside", ["standard", "robust"])
+def test_no_file_can_allow_code_to_run(tmp_path, place, inside):
+    of = fixed(place)
+    train(of, tmp_path / "run")
+    file = tmp_path / "run" / "last.safetensors"
+    metadata = read_metadata(file)
+    bases = json.loads(metadata["bases"])
+    bases[inside].update(model={"python": {"factory": "os:system", "options": {"command": "touch ran"}}}, trust=True)
+    stated = yaml.safe_load(metadata["recipe"])
+    stated["model"]["composite"]["trust"] = True  # a field of earlier versions
+    write_weights(file, read_state(file), {**metadata, "bases": json.dumps(bases), "recipe": yaml.safe_dump(stated)})
+    with pytest.raises(CheckpointError, match=r"calls os:system, which could do anything"):
+        load_model(file)
+
+
+def test_weights_of_another_network_than_the_recipes_are_refused_whatever_is_trusted(tmp_path):
+    run = tmp_path / "run"
+    train(recipe("model=linear", "train.epochs=1"), run)
+    other = recipe("model={mlp: {hidden: [8]}}").model
+    assert load_model(run, of=recipe("model=linear").model).card.recipe.model == recipe("model=linear").model
+    with pytest.raises(CheckpointError, match="expected weights of the network of the recipe, got those of another"):
+        load_model(run, trust=True, of=other)
 
 
 def test_what_run_json_says_of_a_network_that_is_gone_is_not_trusted(tmp_path, place):
@@ -209,8 +235,8 @@ def test_what_run_json_says_of_a_network_that_is_gone_is_not_trusted(tmp_path, p
     said = json.loads(file.read_text())
     said["bases"]["standard"]["model"] = {"python": {"factory": "tests.training.tiny:network"}}
     file.write_text(json.dumps(said))
-    with pytest.raises(RecipeError, match=r"calls tests.training.tiny:network, .* say so with trust: true"):
-        train(of, tmp_path / "run")
+    with pytest.raises(RecipeError, match=r"calls tests.training.tiny:network, .* allow it with --trust"):
+        list(fit(of, splits(of), Run(tmp_path / "run")))
 
 
 def test_a_file_without_its_bases_is_refused(tmp_path, place):

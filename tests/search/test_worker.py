@@ -165,7 +165,7 @@ def test_a_damaged_journal_is_one_line(tmp_path):
 
 
 def test_an_address_that_is_none_is_one_line(tmp_path):
-    with pytest.raises(RecipeError, match=r"search\.storage: expected the address of a database"):
+    with pytest.raises(RecipeError, match="--storage: expected the address of a database"):
         open_study(plan(), tmp_path, "nonsense")
 
 

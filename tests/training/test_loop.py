@@ -86,7 +86,7 @@ def test_named_parts_of_the_objective_are_reported(tmp_path):
 def test_leaves_the_global_random_state_as_it_was(tmp_path):
     torch.manual_seed(7)
     before = torch.get_rng_state()
-    for _ in fit(of := recipe("model={python: 'tests.training.tiny:network'}"), splits(of), Run(tmp_path)):
+    for _ in fit(of := recipe("model={python: 'tests.training.tiny:network'}"), splits(of), Run(tmp_path), trust=True):
         assert torch.equal(torch.get_rng_state(), before)
     assert torch.initial_seed() == 7
 

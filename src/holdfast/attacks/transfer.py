@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -56,12 +57,13 @@ class Transfer:
         attack: the attack.
         source: directory of a run on the same images (its best weights, else its last), or one weights file; `{seed}`
             in it stands for the seed.
-        trust: whether the source may be made by a function that its weights file names.
     """
+
+    retired: ClassVar = frozenset({"trust"})
+    """Fields of earlier versions that stored recipes may still have and that mean nothing now."""
 
     attack: Attack
     source: str
-    trust: bool = False
 
     def __post_init__(self) -> None:
         if not self.source.strip():

@@ -120,7 +120,7 @@ def own(
         raise DataError(f"{splits.name}: expected {_kind(card)}, as {path} was trained on; got {_kind(splits)}{hint}")
     chosen = recipe.checks if asked.checks is None else tuple(read_checks(asked.checks, "--checks"))
     if path.is_dir() and other is None:
-        job = work.Job(recipe, Run(path))
+        job = work.Job(recipe, Run(path), asked.trust)
         if asked.fresh:
             job.run.forget_results()
         splits = splits.as_recorded(job.run)
@@ -129,7 +129,7 @@ def own(
             job.run.tell(name=recipe.name, seed=recipe.seed)
         if job.run.info().get("data", {}).get("examples") != splits.examples:  # trained there, or by an earlier version
             job.run.tell(data=splits.facts())
-        subjects = work.subjects(job, splits, trust=asked.trust)
+        subjects = work.subjects(job, splits)
         return Ready(job.run, subjects, splits, chosen, recipe.evaluate, recipe.seed, device)
     if run is None or other is not None:
         run = Run(asked.out / "evaluations" / f"{path.stem}-{card.hash[:8]}-{splits.name}{asked.part}")

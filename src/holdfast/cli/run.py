@@ -10,11 +10,13 @@ from holdfast.cli.device import Device, device_of
 from holdfast.cli.options import OUT, Fresh, Json, Only, Out, RecipeFile, Root, Set, TensorBoard, names
 from holdfast.cli.screen import interrupt_on_kill, resumable, say
 from holdfast.cli.summary import other_images, show_at_chance, show_left_out, show_summary, summary
+from holdfast.cli.trust import Trust, allowed_code
 
 
 def command(
     recipe: RecipeFile, set_: Set = None, only: Only = None, out: Out = OUT, data_root: Root = None,
-    fresh: Fresh = False, device: Device = None, tensorboard: TensorBoard = False, as_json: Json = False,
+    fresh: Fresh = False, device: Device = None, tensorboard: TensorBoard = False, trust: Trust = False,
+    as_json: Json = False,
 ) -> None:  # fmt: skip
     """Train, check and report the runs of a recipe; repeat the command to resume."""
     from holdfast.cli import verdicts, work
@@ -24,7 +26,9 @@ def command(
     from holdfast.report import write_report
 
     interrupt_on_kill()
-    jobs = work.jobs(load_recipes(recipe, set_ or (), only=names(only)), out, fresh=fresh)
+    recipes = load_recipes(recipe, set_ or (), only=names(only))
+    code = allowed_code(recipes, recipe, trust=trust)
+    jobs = work.jobs(recipes, out, fresh=fresh, trust=code)
     place = device_of(device)
     with resumable():
         for job in jobs:
@@ -32,7 +36,7 @@ def command(
             work.foresee(job, splits)
             work.train(job, splits, quiet=as_json, device=place if device else None, tensorboard=tensorboard)
             if work.is_first():
-                work.evaluate_run(job, splits, job.recipe.checks, place, quiet=as_json, trust=True)
+                work.evaluate_run(job, splits, job.recipe.checks, place, quiet=as_json)
         if not work.is_first():
             return
         runs = [job.run for job in jobs]

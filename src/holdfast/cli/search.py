@@ -17,6 +17,7 @@ import typer
 from holdfast.cli.device import Device, device_of, trained_on
 from holdfast.cli.options import OUT, Fresh, Json, Out, RecipeFile, Root, Set
 from holdfast.cli.screen import Bar, Stop, between_steps, interrupt_on_kill, percent, resumable, say, table
+from holdfast.cli.trust import Trust, allowed_code
 from holdfast.errors import HoldfastError, TrainingError
 
 if TYPE_CHECKING:
@@ -36,10 +37,16 @@ def command(
     workers: Annotated[int, typer.Option("--workers", min=1, help="Processes on this machine, one thread each.")] = 1,
     storage: Annotated[
         str | None,
-        typer.Option("--storage", metavar="ADDRESS", help="Database that Optuna knows, for many machines."),
+        typer.Option(
+            "--storage",
+            metavar="ADDRESS",
+            envvar="HOLDFAST_STORAGE",
+            help="Database that Optuna knows, for many machines.",
+        ),
     ] = None,
     fresh: Fresh = False,
     device: Device = None,
+    trust: Trust = False,
     as_json: Json = False,
 ) -> None:
     """Search for the best values of a recipe's ranges; repeat the command to resume."""
@@ -48,14 +55,15 @@ def command(
 
     interrupt_on_kill()
     plan = load_plan(recipe, set_ or ())
-    address, directory = storage or plan.settings.storage, out / plan.name
+    code = allowed_code(list(plan.ends()), recipe, trust=trust)
+    directory = out / plan.name
     if device is not None:
         device_of(device)  # refused before anything is deleted
     if fresh:
-        forget_study(plan, directory, address)
-    errand = Errand(recipe, tuple(set_ or ()), out, address, data_root, device)
+        forget_study(plan, directory, storage)
+    errand = Errand(recipe, tuple(set_ or ()), out, storage, data_root, device, code)
     with resumable():
-        study = open_study(plan, directory, address)
+        study = open_study(plan, directory, storage)
         run = _alone if workers == 1 else _together
         run(errand, plan, study, trials(plan), workers, quiet=as_json)
         found = read_findings(study, plan, trials(plan))
@@ -79,15 +87,15 @@ class Errand:
     storage: str | None
     root: Path | None
     device: str | None = None
+    trust: frozenset[str] = frozenset()
 
     def records(self) -> Iterator[Any]:
         """The worker's records."""
         from holdfast.search import load_plan, work
 
         device = None if self.device is None else device_of(self.device)
-        return work(
-            load_plan(self.recipe, self.overrides), self.out, storage=self.storage, root=self.root, device=device
-        )
+        plan = load_plan(self.recipe, self.overrides)
+        return work(plan, self.out, storage=self.storage, root=self.root, device=device, trust=self.trust)
 
 
 def _alone(errand: Errand, plan: Plan, study: Any, total: int, workers: int, *, quiet: bool) -> None:

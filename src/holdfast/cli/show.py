@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from holdfast.cli.options import Json, Set
+from holdfast.cli.trust import in_words
 
 
 def command(
@@ -16,14 +17,17 @@ def command(
     set_: Set = None,
     as_json: Json = False,
 ) -> None:
-    """Print the fully resolved recipe of every run."""
+    """Print the fully resolved recipe of every run, and which code it would run."""
     from holdfast.recipe import Recipe, load_recipes, plain, to_yaml
-    from holdfast.runs import read_card
+    from holdfast.runs import code_of, read_card
 
     if recipe.is_dir() or recipe.suffix == ".safetensors":
         found = [read_card(recipe).recipe]
     else:
         found = load_recipes(recipe, set_ or ())
+    code = code_of(found)
+    if code:
+        typer.echo(f"# Code that it would run, with --trust: {in_words(code)}", err=as_json)
     if as_json:
         typer.echo(json.dumps([plain(one, Recipe) for one in found]))
     else:

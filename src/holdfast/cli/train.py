@@ -9,18 +9,22 @@ import typer
 from holdfast.cli.device import Device, device_of, trained_on
 from holdfast.cli.options import OUT, Fresh, Json, Only, Out, RecipeFile, Root, Set, TensorBoard, names
 from holdfast.cli.screen import interrupt_on_kill, resumable, say
+from holdfast.cli.trust import Trust, allowed_code
 
 
 def command(
     recipe: RecipeFile, set_: Set = None, only: Only = None, out: Out = OUT, data_root: Root = None,
-    fresh: Fresh = False, device: Device = None, tensorboard: TensorBoard = False, as_json: Json = False,
+    fresh: Fresh = False, device: Device = None, tensorboard: TensorBoard = False, trust: Trust = False,
+    as_json: Json = False,
 ) -> None:  # fmt: skip
     """Train the runs of a recipe; repeat the command to resume."""
     from holdfast.cli import work
     from holdfast.recipe import load_recipes
 
     interrupt_on_kill()
-    jobs = work.jobs(load_recipes(recipe, set_ or (), only=names(only)), out, fresh=fresh)
+    recipes = load_recipes(recipe, set_ or (), only=names(only))
+    code = allowed_code(recipes, recipe, trust=trust)
+    jobs = work.jobs(recipes, out, fresh=fresh, trust=code)
     place = device_of(device)
     with resumable():
         for job in jobs:

@@ -25,22 +25,29 @@ if TYPE_CHECKING:
     from holdfast.checks import Check
     from holdfast.evaluation import Subject
     from holdfast.recipe import Recipe
-    from holdfast.runs import Run, Splits
+    from holdfast.runs import Loaded, Run, Splits, Trust
 
 
 @dataclass(frozen=True)
 class Job:
-    """A recipe with its directory."""
+    """A recipe with its directory, and which factories may be called."""
 
     recipe: Recipe
     run: Run
+    trust: Trust = False
+
+    def load(self, label: str) -> Loaded:
+        """The recipe's network with weights of the run; those of another network are refused."""
+        from holdfast.runs import load_model
+
+        return load_model(self.run.weights(label), trust=self.trust, of=self.recipe.model)
 
 
-def jobs(recipes: Sequence[Recipe], out: Path, *, fresh: bool = False) -> list[Job]:
+def jobs(recipes: Sequence[Recipe], out: Path, *, fresh: bool = False, trust: Trust = False) -> list[Job]:
     """Claim the directories of all runs before any work starts."""
     from holdfast.runs import Run
 
-    claimed = [Job(recipe, Run(out / recipe.name)) for recipe in recipes]
+    claimed = [Job(recipe, Run(out / recipe.name), trust) for recipe in recipes]
     if not is_first():
         return claimed
     for job in claimed:
@@ -93,7 +100,8 @@ def foresee(job: Job, splits: Splits) -> None:
     if not need or job.run.labels():
         return
     try:
-        margin_growth(new_model(job.recipe, splits).eval(), splits.test.batch(slice(0, 1))[0], need[0].norm)
+        fresh = new_model(job.recipe, splits, trust=job.trust).eval()
+        margin_growth(fresh, splits.test.batch(slice(0, 1))[0], need[0].norm)
     except ModelError as error:
         raise RecipeError(f"{job.recipe.name}: checks: {type(need[0]).__name__}: {error}") from error
 
@@ -116,7 +124,7 @@ def train(
 
     recipe, run = job.recipe, job.run
     if not is_first():
-        for _ in fit(recipe, splits, run, device=device):
+        for _ in fit(recipe, splits, run, device=device, trust=job.trust):
             pass
         return
     refuse_others(run, splits)
@@ -129,7 +137,7 @@ def train(
     note, trained, alarms = "", False, {}
     board = Board(run.path / "tensorboard") if tensorboard else None
     with Bar(quiet=quiet).stage(f"train {recipe.name}", "steps") as show, between_steps() as stop:
-        records = fit(recipe, splits, run, device=device)
+        records = fit(recipe, splits, run, device=device, trust=job.trust)
         for record in records:
             trained = True
             if isinstance(record, Epoch):
@@ -153,7 +161,7 @@ def train(
         say(f"{recipe.name}: {fit_in_words(fitted)}", quiet=quiet)
     if trained or "weights" not in run.info():  # a network with nothing to train leaves no records
         seconds = {**run.info().get("seconds", {}), "train": spent + time.monotonic() - started}
-        run.tell(seconds=seconds, weights=_weights(run, splits), model=_model(run))
+        run.tell(seconds=seconds, weights=_weights(job, splits), model=_model(job))
 
 
 def fit_in_words(fitted: Mapping[str, Any]) -> str:
@@ -218,11 +226,9 @@ def _tell_not_run(run: Run, weights: str, checks: Sequence[Check], not_run: Mapp
     run.tell(not_run={**said, weights: {**others, **not_run}})
 
 
-def evaluate_run(
-    job: Job, splits: Splits, checks: Sequence[Check], device: torch.device, *, quiet: bool, trust: bool
-) -> None:
+def evaluate_run(job: Job, splits: Splits, checks: Sequence[Check], device: torch.device, *, quiet: bool) -> None:
     """Check all weights of a trained run."""
-    networks, recipe = subjects(job, splits, trust=trust), job.recipe
+    networks, recipe = subjects(job, splits), job.recipe
     for subject in networks:
         to_device(subject.model, device)
     evaluate_all(job.run, networks, splits, checks, recipe.evaluate, recipe.seed, quiet=quiet)
@@ -241,17 +247,18 @@ def evaluate_all(
         evaluate(run, subject, splits, checks, left, seed, quiet=quiet)
 
 
-def subjects(job: Job, splits: Splits, *, trust: bool) -> list[Subject]:
+def subjects(job: Job, splits: Splits) -> list[Subject]:
     """All weights of a trained run, the best first; results of weights that are no more are forgotten.
 
     Raises:
+        CheckpointError: if weights are of another network than the recipe's.
         RecipeError: if the code of a network has changed, and it no longer computes what it did.
     """
     from holdfast.evaluation import Subject
-    from holdfast.runs import load_model, same_outputs
+    from holdfast.runs import same_outputs
     from holdfast.verdicts import forget_others
 
-    found = {label: load_model(job.run.weights(label), trust=trust) for label in job.run.labels()}
+    found = {label: job.load(label) for label in job.run.labels()}
     there = {(label, loaded.card.hash[:12]) for label, loaded in found.items()}
     _forget_replaced(job.run, there)
     forget_others(job.run.path, there)
@@ -261,7 +268,9 @@ def subjects(job: Job, splits: Splits, *, trust: bool) -> list[Subject]:
         recorded = job.run.info().get("weights", {})
         if recorded.get(label) != now:
             job.run.tell(weights={**recorded, label: now})
-    return [Subject(loaded.model, job.recipe.name, label, loaded.card.hash, trust) for label, loaded in found.items()]
+    return [
+        Subject(loaded.model, job.recipe.name, label, loaded.card.hash, job.trust) for label, loaded in found.items()
+    ]
 
 
 def _forget_replaced(run: Run, there: set[tuple[str, str]]) -> None:
@@ -286,23 +295,22 @@ def _scores(scores: dict[str, float] | None) -> str:
     )
 
 
-def _weights(run: Run, splits: Splits) -> dict[str, Any]:
+def _weights(job: Job, splits: Splits) -> dict[str, Any]:
     """What `run.json` says about the weights there are."""
-    from holdfast.runs import load_model, outputs_of
+    from holdfast.runs import outputs_of
 
     facts = {}
     for label in ("best", "last"):
-        if run.weights(label).exists():
-            loaded = load_model(run.weights(label), trust=True)  # trained just now, by a recipe that was trusted
+        if job.run.weights(label).exists():
+            loaded = job.load(label)
             outputs = outputs_of(loaded.model, splits.test).facts()
             facts[label] = {"sha256": loaded.card.hash, "epoch": loaded.card.epoch, "outputs": outputs}
     return facts
 
 
-def _model(run: Run) -> dict[str, Any]:
+def _model(job: Job) -> dict[str, Any]:
     from holdfast.recipe import Recipe, plain
-    from holdfast.runs import load_model
 
-    loaded = load_model(run.path, trust=True)  # trained just now, by a recipe that was trusted with it
+    loaded = job.load(job.run.labels()[0])
     (name,) = plain(loaded.card.recipe, Recipe)["model"]
     return {"name": name, "parameters": sum(p.numel() for p in loaded.model.parameters())}

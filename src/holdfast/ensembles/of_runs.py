@@ -26,6 +26,9 @@ MIXINGS: dict[str, type[Mixing]] = {
 MAPS: dict[str, Maps] = {"image_size": image_size_maps, "first_stage": first_stage_maps}
 """What a policy may look at."""
 
+RETIRED = frozenset({"trust"})
+"""Fields that stored composites of earlier versions have; they mean nothing now."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Neighbours:
@@ -73,8 +76,9 @@ class CompositeOfRuns:
         strength: from 0 (only `standard`) to `.inf` (only `robust`).
         fit: fit the numbers of the mixing's transformation, and the strength, to the robust network on validation
             images; they replace those given. `true` for the published share of answers to keep.
-        trust: whether a network inside may be made by a function that its weights file names.
     """
+
+    retired: ClassVar = RETIRED
 
     standard: str
     robust: str | None = None
@@ -82,7 +86,6 @@ class CompositeOfRuns:
     mixing: Mixing = field(default_factory=GradientRatio)
     strength: float = 1.0
     fit: TransformFit | None = None
-    trust: bool = False
 
     def __post_init__(self) -> None:
         if (self.robust is None) == (self.neighbours is None):
@@ -120,18 +123,17 @@ class AdaptiveCompositeOfRuns:
         width: factor on the published widths of the policy.
         maps: what the policy looks at: first feature maps of the image's size (`image_size`, as published), or the
             first stage of each network, pooled or not (`first_stage`).
-        trust: whether a network inside may be made by a function that its weights file names.
     """
 
     former: ClassVar[Mapping[str, Any]] = {"maps": "first_stage"}
     """What stored recipes without these fields mean."""
+    retired: ClassVar = RETIRED
 
     standard: str
     robust: str
     mixing: Mixing = field(default_factory=GradientRatio)
     width: float = 1.0
     maps: Literal["image_size", "first_stage"] = "image_size"
-    trust: bool = False
 
     def __post_init__(self) -> None:
         named(standard=self.standard, robust=self.robust)

@@ -15,7 +15,7 @@ from holdfast.evaluation.subject import Subject, place, try_out
 from holdfast.models.external import Python
 from holdfast.results import Ledger
 from holdfast.runs import Loaded, load_model, outputs_of, path_of
-from holdfast.runs.weights import named_networks
+from holdfast.runs.code import named_networks
 
 
 def with_source(check: Check, subject: Subject, split: Split, seed: int) -> tuple[Check, tuple[str, ...]]:
@@ -28,7 +28,7 @@ def with_source(check: Check, subject: Subject, split: Split, seed: int) -> tupl
         return check, ()
     path = path_of(check.source, seed)
     try:
-        loaded = load_model(path, trust=check.trust, remedy="trust: true")
+        loaded = load_model(path, trust=subject.trust)
         try_out(loaded.model, split)
     except (CheckpointError, ModelError) as error:
         raise RecipeError(f"checks: transfer: source {path}: {error}") from error

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from holdfast.data import Split
 from holdfast.errors import ModelError
 from holdfast.modes import evaluating
+from holdfast.runs.code import Trust
 from holdfast.types import Classifier
 
 
@@ -22,14 +23,14 @@ class Subject:
         run: name of its run.
         weights: which of its weights.
         hash: of their content.
-        trust: whether its network was allowed to be made by a factory that its file names.
+        trust: which factories may be called to make other networks that its checks or questions need.
     """
 
     model: Classifier
     run: str = "model"
     weights: str = "given"
     hash: str = ""
-    trust: bool = False
+    trust: Trust = False
 
 
 def place(model: Classifier) -> Tensor:

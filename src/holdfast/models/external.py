@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from holdfast.errors import RecipeError
+from holdfast.errors import RecipeError, unknown
 from holdfast.models.logits import with_logits
 from holdfast.models.network import normalised
 
@@ -24,7 +25,7 @@ class Python:
     """A network made by a function of yours, `package.module:factory`.
 
     The factory is called with the options only; shape and classes are its own business. The working directory can be
-    imported from.
+    imported from, after everything that is installed.
 
     Args:
         factory: module and name of a function or class that returns an `nn.Module` of images in [0, 1]. It answers with
@@ -54,14 +55,25 @@ class Python:
         return _in_front(model, shape[0], self.mean, self.std)
 
 
+TIMM_OPTIONS = (
+    "act_layer", "aa_layer", "attn_drop_rate", "depth", "depths", "drop_path_rate", "drop_rate", "embed_dim",
+    "global_pool", "img_size", "init_values", "layers", "mlp_ratio", "norm_layer", "num_heads", "output_stride",
+    "patch_size", "proj_drop_rate", "qkv_bias", "stem_type", "stem_width", "window_size",
+)  # fmt: skip
+"""Options of timm that a recipe may set."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Timm:
     """A network of the timm library (extra `timm`).
 
+    Only options that change the shape of the network are taken: others name files and addresses to load from.
+
     Args:
         name: as in `timm.create_model`.
         pretrained: with downloaded weights.
-        options: further keyword arguments of `timm.create_model`, for instance `img_size`.
+        options: further keyword arguments of `timm.create_model`: numbers and words by the names in `TIMM_OPTIONS`, for
+            instance `img_size`.
         mean: per channel, subtracted from the images first; None for 0.
         std: per channel, divides them; None for 1.
     """
@@ -71,6 +83,13 @@ class Timm:
     options: Mapping[str, Any] = field(default_factory=dict)
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in self.options.items():
+            if name not in TIMM_OPTIONS:
+                raise RecipeError(f"options: {unknown(name, TIMM_OPTIONS)}")
+            if not _is_plain(value):
+                raise RecipeError(f"options.{name}: expected a number or a word; got {value!r}")
 
     def __call__(self, shape: tuple[int, int, int], classes: int) -> nn.Module:
         """Create the network for these channels and classes."""
@@ -111,6 +130,13 @@ class Torchvision:
         return _in_front(model, shape[0], self.mean, self.std)
 
 
+def _is_plain(value: object) -> bool:
+    """Whether a value is a number, a word without a path in it, or a list of such."""
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, bool | int | float) or bool(re.fullmatch(r"\w*", str(value)))
+
+
 def _find(factory: str) -> Callable[..., object]:
     module_name, _, name = factory.partition(":")
     if not module_name or not name:
@@ -145,14 +171,14 @@ def _in_front(model: nn.Module, channels: int, mean: Sequence[float] | None, std
 @contextmanager
 def _working_directory_importable() -> Iterator[None]:
     here = os.getcwd()
-    if here in sys.path or "" in sys.path:
-        yield
-        return
-    sys.path.insert(0, here)
+    before = list(sys.path)
+    # Last, so that no file there takes the place of an installed module, also where Python itself has put it first.
+    sys.path[:] = [*(place for place in before if place not in ("", here)), here]
     try:
         yield
     finally:
-        sys.path.remove(here)
+        added = [place for place in sys.path if place not in before and place != here]
+        sys.path[:] = [*before, *added]
 
 
 def _line(error: BaseException) -> str:

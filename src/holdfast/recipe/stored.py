@@ -2,6 +2,7 @@
 
 A method that has got a field since then, whose default is not what it did before, says in a class attribute `former`
 what it did: a stored recipe without the field means that. Values of a group in it count where the group is stored.
+Fields that a method no longer has are in its class attribute `retired` and are left out.
 """
 
 from __future__ import annotations
@@ -17,6 +18,11 @@ FORMER: dict[str, Mapping[str, Any]] = {
 }
 """By the name of a method: values of fields that it did not have."""
 
+RETIRED: dict[str, frozenset[str]] = {
+    name: kind.retired for family in FAMILIES.values() for name, kind in family.items() if hasattr(kind, "retired")
+}
+"""By the name of a method: fields that it no longer has."""
+
 
 def parse_stored(content: Any, *, where: Callable[[tuple[str, ...]], str]) -> Recipe:
     """The recipe that a run or a weights file keeps, with the meaning it had when it was written."""
@@ -25,16 +31,19 @@ def parse_stored(content: Any, *, where: Callable[[tuple[str, ...]], str]) -> Re
 
 
 def with_former_values(content: Any) -> Any:
-    """The same plain recipe with the fields written out that its methods had no names for."""
+    """The same plain recipe with the fields written out that its methods had no names for, and without retired ones."""
     if isinstance(content, list):
         return [with_former_values(item) for item in content]
     if not isinstance(content, dict):
         return content
     inner = {name: with_former_values(value) for name, value in content.items()}
-    return {
-        name: _completed(value, FORMER[name]) if name in FORMER and isinstance(value, dict) else value
-        for name, value in inner.items()
-    }
+    return {name: _of_today(name, value) if isinstance(value, dict) else value for name, value in inner.items()}
+
+
+def _of_today(name: str, fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a method, if this is the name of one."""
+    kept = {field: value for field, value in fields.items() if field not in RETIRED.get(name, ())}
+    return _completed(kept, FORMER.get(name, {}))
 
 
 def _completed(fields: dict[str, Any], former: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,6 +22,12 @@ from pydantic_core import PydanticCustomError
 from holdfast.errors import HoldfastError, RecipeError, unknown
 from holdfast.recipe.schema import FAMILIES, Seconds
 
+REMEDIES = {
+    "trust": "; a file cannot allow code to run: use --trust (in Python, trust=True)",
+    "storage": "; a file cannot name a database to write to: use --storage or HOLDFAST_STORAGE",
+}
+"""What to do instead of a key that users may look for."""
+
 
 def parse(kind: Any, value: Any, *, where: Callable[[tuple[str, ...]], str] | None = None) -> Any:
     """Read a plain value as `kind`: a dataclass, or a family such as `Attack`.
@@ -153,7 +159,7 @@ def _spelled_out(names: list[str], family: Mapping[str, Any], value: Any) -> Any
         if strange and len(value) == 1 and strange[0] in family:
             return {names[0]: value}
         if strange:
-            raise _problem(unknown(strange[0], names), strange[0])
+            raise _problem(unknown(strange[0], names) + REMEDIES.get(strange[0], ""), strange[0])
         return value
     if not names:
         raise _problem(f"expected no fields; got {_came(value)}")

@@ -11,9 +11,9 @@ from torch import nn
 
 from holdfast.errors import CheckpointError, RecipeError
 from holdfast.models import Architecture, load_weights, normalised
-from holdfast.models.external import Python
 from holdfast.recipe import DataRecipe, parse, plain
-from holdfast.runs.networks import distrust, new_network
+from holdfast.runs.code import Trust, require_trust
+from holdfast.runs.networks import new_network
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class Foreign:
         return fields
 
     @classmethod
-    def read(cls, facts: Mapping[str, Any], file: Path, *, trust: bool) -> Foreign:
+    def read(cls, facts: Mapping[str, Any], file: Path, *, trust: Trust) -> Foreign:
         """What a run's file says of its network.
 
         Args:
@@ -59,13 +59,12 @@ class Foreign:
             foreign: Foreign = parse(Foreign, dict(facts), where=lambda path: ".".join(path))
         except RecipeError as error:
             raise CheckpointError(f"{file}: expected a network written by holdfast; {error}") from None
-        if isinstance(foreign.model, Python) and not trust:
-            raise CheckpointError(f"{file}: {distrust(foreign.model)}, say so with --trust")
+        require_trust(foreign.model, str(file), trust=trust, error=CheckpointError)
         return foreign
 
     def build(self, shape: tuple[int, int, int], classes: int) -> nn.Module:
         """The network with its weights, its normalisation in front."""
-        network = new_network(self.model, shape, classes)
+        network = new_network(self.model, shape, classes, trust=True)  # as the caller, or who `read` it, allowed
         if self.weights is not None:
             load_weights(network, self.weights)
         if self.mean is None and self.std is None:

@@ -16,6 +16,7 @@ from holdfast.models import Architecture, build, load_weights, read_state
 from holdfast.models.external import Python
 from holdfast.recipe import Recipe, parse, plain
 from holdfast.runs.card import Card, line_of, path_of, read_card
+from holdfast.runs.code import Trust, require_trust
 from holdfast.runs.directory import Run
 from holdfast.runs.splits import Splits
 
@@ -23,30 +24,38 @@ Bases = Mapping[str, Mapping[str, Any]]
 """What is known of the networks inside a composite, `standard` and `robust`: plain values, enough to build them."""
 
 
-def new_model(recipe: Recipe, splits: Splits, bases: Bases | None = None) -> nn.Module:
+def new_model(recipe: Recipe, splits: Splits, bases: Bases | None = None, *, trust: Trust = False) -> nn.Module:
     """The recipe's network with fresh weights, normalising by the training images.
 
     A composite has the weights of the runs it is made of; `bases` are what `find_bases` knows of them, which is asked
-    where they are not given. Those whose files are no more are left fresh.
+    where they are not given. Those whose files are no more are left fresh. Factories are called only with `trust`.
     """
     if splits.train is None:
         raise DataError(f"data {splits.name}: expected training images; it has a test split only")
     model: object = recipe.model
     if isinstance(model, OfRuns):
-        return _filled(recipe, model, splits, find_bases(recipe, splits) if bases is None else bases)
+        known = find_bases(recipe, splits, trust=trust) if bases is None else bases
+        return _filled(recipe, model, splits, known, trust=trust)
     mean, std = channel_statistics(splits.train)
-    return new_network(recipe.model, splits.shape, len(splits.classes), seed=recipe.seed, mean=mean, std=std)
+    return new_network(
+        recipe.model, splits.shape, len(splits.classes), seed=recipe.seed, mean=mean, std=std, trust=trust
+    )
 
 
 def new_network(
     architecture: Architecture, shape: tuple[int, int, int], classes: int, *, seed: int = 0, mean: Any = None,
-    std: Any = None, bases: Bases | None = None,
+    std: Any = None, bases: Bases | None = None, trust: Trust = False,
 ) -> nn.Module:  # fmt: skip
-    """A network with fresh weights; what cannot be built is the recipe's fault, a user's factory included."""
+    """A network with fresh weights; what cannot be built is the recipe's fault, a user's factory included.
+
+    Raises:
+        RecipeError: if it cannot be built, or a factory makes it and the caller does not say `trust`.
+    """
+    require_trust(architecture, "model", trust=trust)
     said: object = architecture
     try:
         if isinstance(said, OfRuns):
-            return _composite(said, shape, classes, seed, bases or {})
+            return _composite(said, shape, classes, seed, bases or {}, trust=trust)
         return build(architecture, shape, classes, seed=seed, mean=mean, std=std)
     except HoldfastError:
         raise
@@ -56,7 +65,7 @@ def new_network(
         raise
 
 
-def find_bases(recipe: Recipe, splits: Splits, run: Run | None = None) -> Bases:
+def find_bases(recipe: Recipe, splits: Splits, run: Run | None = None, *, trust: Trust = False) -> Bases:
     """What is known of the networks that a composite is made of; nothing for other networks.
 
     Args:
@@ -64,6 +73,7 @@ def find_bases(recipe: Recipe, splits: Splits, run: Run | None = None) -> Bases:
         splits: its images.
         run: the composite's own run. What its `run.json` says it was made of before must be the same; once it has
             weights of its own, the other runs may be gone.
+        trust: whether factories that the files of those networks name may be called.
 
     Raises:
         RecipeError: if a network is not there, was changed, does not fit the images, or is a composite itself.
@@ -80,7 +90,7 @@ def find_bases(recipe: Recipe, splits: Splits, run: Run | None = None) -> Bases:
             found[role] = {"neighbours": len(_images(said, recipe, splits))}
             continue
         try:
-            found[role] = _found(path_of(path, recipe.seed), splits, trust=said.trust)
+            found[role] = _found(path_of(path, recipe.seed), splits, trust=trust)
         except CheckpointError as error:
             if not begun or role not in before:
                 raise RecipeError(f"model.{role}: {error}") from error
@@ -89,25 +99,19 @@ def find_bases(recipe: Recipe, splits: Splits, run: Run | None = None) -> Bases:
     return found
 
 
-def _found(path: Path, splits: Splits, *, trust: bool) -> dict[str, Any]:
+def _found(path: Path, splits: Splits, *, trust: Trust) -> dict[str, Any]:
     """What the weights at a path say; only those of a network that fits."""
     card = read_card(path)
     state = read_state(card.file)
     card.check(state)
     if isinstance(card.recipe.model, OfRuns):
         raise CheckpointError(f"{card.file}: expected a network that is not a composite itself")
-    if isinstance(card.recipe.model, Python) and not trust:
-        raise CheckpointError(f"{card.file}: {distrust(card.recipe.model)}, say so with trust: true")
+    require_trust(card.recipe.model, str(card.file), trust=trust, error=CheckpointError)
     fits(card, splits)
     kinds = {tensor.dtype for tensor in state.values() if tensor.is_floating_point()}
     dtype = kinds.pop() if len(kinds) == 1 else torch.get_default_dtype()
     model = plain(card.recipe.model, Architecture)
     return {**card.facts(path), "dtype": str(dtype).removeprefix("torch."), "model": model}
-
-
-def distrust(architecture: Python) -> str:
-    """Why a network is not built, for lines that go on with how to allow it."""
-    return f"its recipe calls {architecture.factory}, which could do anything; if you trust the file"
 
 
 def fits(card: Card, splits: Splits) -> None:
@@ -134,31 +138,36 @@ def _same(role: str, now: Mapping[str, Any], before: Mapping[str, Any]) -> None:
         )
 
 
-def _composite(said: OfRuns, shape: tuple[int, int, int], classes: int, seed: int, bases: Bases) -> nn.Module:
+def _composite(
+    said: OfRuns, shape: tuple[int, int, int], classes: int, seed: int, bases: Bases, *, trust: Trust
+) -> nn.Module:
     """A composite of fresh networks."""
-    standard, robust = (_inside(said, shape, classes, bases.get(role, {})) for role in ("standard", "robust"))
+    standard, robust = (
+        _inside(said, shape, classes, bases.get(role, {}), trust=trust) for role in ("standard", "robust")
+    )
     kinds = [next(network.parameters(), torch.empty(0)).dtype for network in (standard, robust)]
     if kinds[0] != kinds[1] and not isinstance(robust, NearestNeighbours):
         raise RecipeError(f"model: expected two networks of the same precision, got {kinds[0]} and {kinds[1]}")
     return build(lambda shape, _: said.of(standard, robust, shape), shape, classes, seed=seed).to(dtype=kinds[0])
 
 
-def _inside(said: OfRuns, shape: tuple[int, int, int], classes: int, known: Mapping[str, Any]) -> nn.Module:
+def _inside(
+    said: OfRuns, shape: tuple[int, int, int], classes: int, known: Mapping[str, Any], *, trust: Trust
+) -> nn.Module:
     """One of the two in a composite, fresh."""
     if said.neighbours is not None and "neighbours" in known:
         return said.neighbours.empty(shape, classes, known["neighbours"])
     if not {"model", "dtype"} <= known.keys():
         raise RecipeError("model: expected the two networks that a composite is made of; nothing says which they are")
     architecture = parse(Architecture, known["model"])
-    if isinstance(architecture, Python) and not said.trust:  # `known` may come from a file that somebody has edited
-        raise RecipeError(f"model: {distrust(architecture)}, say so with trust: true")
-    network = new_network(architecture, shape, classes)
+    network = new_network(architecture, shape, classes, trust=trust)
     return network.to(dtype=getattr(torch, known["dtype"]))
 
 
-def _filled(recipe: Recipe, said: OfRuns, splits: Splits, bases: Bases) -> nn.Module:
+def _filled(recipe: Recipe, said: OfRuns, splits: Splits, bases: Bases, *, trust: Trust) -> nn.Module:
     """A composite with the weights of those inside, or the images."""
-    model: Any = new_network(recipe.model, splits.shape, len(splits.classes), seed=recipe.seed, bases=bases)
+    size: Any = (splits.shape, len(splits.classes))
+    model: Any = new_network(recipe.model, *size, seed=recipe.seed, bases=bases, trust=trust)
     for role, known in bases.items():
         if said.neighbours is not None and "neighbours" in known:
             x, y = _images(said, recipe, splits).batch(slice(None))

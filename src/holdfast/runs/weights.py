@@ -7,12 +7,12 @@ from pathlib import Path
 
 from torch import nn
 
+from holdfast.ensembles import CompositeOfRuns
 from holdfast.errors import CheckpointError
 from holdfast.models import Architecture, load_weights, read_state
-from holdfast.models.external import Python
-from holdfast.recipe import parse
 from holdfast.runs.card import Card, read_card
-from holdfast.runs.networks import distrust, new_network
+from holdfast.runs.code import Trust, named_networks, require_trust
+from holdfast.runs.networks import new_network
 
 
 @dataclass(frozen=True)
@@ -23,24 +23,29 @@ class Loaded:
     card: Card
 
 
-def load_model(path: Path | str, *, trust: bool = False, remedy: str = "--trust (in Python, trust=True)") -> Loaded:
+def load_model(path: Path | str, *, trust: Trust = False, of: Architecture | None = None) -> Loaded:
     """Rebuild a model from a run's directory (its best weights, else its last) or from one weights file.
 
     Args:
         path: directory or file.
         trust: call a factory that the file names. A file from somebody else could name any function, so without it
             only holdfast's own networks are rebuilt, inside composites, too.
-        remedy: how trust is said where it is asked for, for the message.
+        of: the network that the file must be of, as the user's recipe has it; None for any.
 
     Raises:
-        CheckpointError: if the file was not written by holdfast, is damaged or changed, or is not trusted.
+        CheckpointError: if the file was not written by holdfast, is damaged or changed, is of another network, or is
+            not trusted.
     """
     card = read_card(path)
+    if of is not None and _unfitted(card.recipe.model) != _unfitted(of):
+        raise CheckpointError(
+            f"{card.file}: expected weights of the network of the recipe, got those of another; "
+            "restore the file, or start over with --fresh"
+        )
     for architecture in named_networks(card):
-        if isinstance(architecture, Python) and not trust:
-            raise CheckpointError(f"{card.file}: {distrust(architecture)}, say so with {remedy}")
+        require_trust(architecture, str(card.file), trust=trust, error=CheckpointError)
     shape, classes = card.shape, len(card.classes)
-    model = new_network(card.recipe.model, shape, classes, seed=card.recipe.seed, bases=card.bases)
+    model = new_network(card.recipe.model, shape, classes, seed=card.recipe.seed, bases=card.bases, trust=trust)
     kinds = {tensor.dtype for tensor in read_state(card.file).values() if tensor.is_floating_point()}
     if len(kinds) == 1:  # the precision it was trained in
         model = model.to(dtype=kinds.pop())
@@ -49,7 +54,9 @@ def load_model(path: Path | str, *, trust: bool = False, remedy: str = "--trust 
     return Loaded(model, card)
 
 
-def named_networks(card: Card) -> list[Architecture]:
-    """The networks that a file names: its own, and those inside a composite."""
-    inside = [said["model"] for said in card.bases.values() if "model" in said]
-    return [card.recipe.model, *(parse(Architecture, said, where=lambda _: str(card.file)) for said in inside)]
+def _unfitted(architecture: Architecture) -> object:
+    """What tells a network from others: all its fields, of a composite but for those that a fit replaces."""
+    composite: object = architecture
+    if isinstance(composite, CompositeOfRuns) and composite.fit is not None:
+        return composite.standard, composite.robust, composite.neighbours, composite.fit
+    return composite

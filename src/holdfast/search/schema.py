@@ -98,7 +98,6 @@ class SearchRecipe:
         startup: random trials before `tpe` learns.
         pruner: when to give trials up; None for the median, or for none at all with several objectives.
         seed: of the sampler. Trials are trained with the recipe's own seed.
-        storage: address of a database that Optuna knows, for many machines; None for a journal file beside the trials.
     """
 
     trials: int = 30
@@ -107,7 +106,6 @@ class SearchRecipe:
     startup: int = 10
     pruner: Pruning | None = None
     seed: int = 0
-    storage: str | None = None
 
     def __post_init__(self) -> None:
         if self.trials < 1 or self.startup < 1:

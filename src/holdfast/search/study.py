@@ -157,7 +157,7 @@ def _in_one_line(directory: Path, storage: str | None) -> Iterator[None]:
             raise LedgerError(
                 f"{directory / JOURNAL}: expected a journal of a search ({line}); start over with --fresh"
             ) from error
-        raise RecipeError(f"search.storage: expected the address of a database that Optuna can use ({line})") from error
+        raise RecipeError(f"--storage: expected the address of a database that Optuna can use ({line})") from error
 
 
 def _differences(old: Any, new: Any, path: str = "") -> list[str]:

@@ -17,7 +17,7 @@ from holdfast.errors import HoldfastError, ModelError, RecipeError, TrainingErro
 from holdfast.evaluation import Subject, evaluations
 from holdfast.recipe import Recipe, describe
 from holdfast.results import Ledger
-from holdfast.runs import Run, Splits, load_model, prepare, versions
+from holdfast.runs import Run, Splits, Trust, load_model, prepare, versions
 from holdfast.search.plan import Plan
 from holdfast.search.schema import Goal, SearchRecipe
 from holdfast.search.values import summary
@@ -69,6 +69,7 @@ def run_trial(
     images: Images,
     *,
     device: torch.device | None = None,
+    trust: Trust = False,
 ) -> Generator[Busy, None, Ended]:
     """Train and measure one trial, or go on with it; closing the generator keeps what is done.
 
@@ -79,6 +80,7 @@ def run_trial(
         out: directory of all runs.
         images: of the search.
         device: where to train and measure; None for the recipe's.
+        trust: which factories that the recipe names may be called.
 
     Raises:
         HoldfastError: what another trial would run into as well.
@@ -95,7 +97,7 @@ def run_trial(
         name=recipe.name, recipe=plan.name, variant=None, seed=recipe.seed, versions=versions(), data=splits.facts(),
         search={"trial": trial.number, "values": said},
     )  # fmt: skip
-    watch = Watch(trial, plan, recipe, device)
+    watch = Watch(trial, plan, recipe, device, trust)
     values: tuple[float, ...] = ()
     error = None
     try:
@@ -140,10 +142,13 @@ class Watch:
         plan: of the search.
         recipe: of the trial.
         device: where it is trained and measured; None for the recipe's.
+        trust: which factories may be called.
     """
 
-    def __init__(self, trial: Trial, plan: Plan, recipe: Recipe, device: torch.device | None = None) -> None:
-        self.trial, self.plan, self.recipe, self.device = trial, plan, recipe, device
+    def __init__(
+        self, trial: Trial, plan: Plan, recipe: Recipe, device: torch.device | None = None, trust: Trust = False
+    ) -> None:
+        self.trial, self.plan, self.recipe, self.device, self.trust = trial, plan, recipe, device, trust
         self._epochs: dict[int, Mapping[str, Any]] = {}
         self._known = set(trial.study.trials[trial.number].intermediate_values) if self._prunes else set()
 
@@ -240,7 +245,7 @@ def _trained(watch: Watch, run: Run, splits: Splits) -> Generator[Busy, None, bo
         watch(epoch)
     if watch.hopeless():
         return True
-    records = fit(watch.recipe, splits, run, device=watch.device)
+    records = fit(watch.recipe, splits, run, device=watch.device, trust=watch.trust)
     try:
         for record in records:
             if isinstance(record, Epoch):
@@ -283,9 +288,9 @@ def _listed(goals: Sequence[Goal]) -> list[Check]:
 def _checked(watch: Watch, run: Run, splits: Splits, split: str, checks: Sequence[Check]) -> Iterator[Busy]:
     """Run checks on the weights that are kept, those of the ledger left out."""
     recipe, label = watch.recipe, run.labels()[0]
-    loaded = load_model(run.weights(label), trust=True)
+    loaded = load_model(run.weights(label), trust=watch.trust, of=recipe.model)
     loaded.model.to(watch.device or torch.device("cuda" if torch.cuda.is_available() else "cpu"))
-    subject = Subject(loaded.model, recipe.name, label, loaded.card.hash)
+    subject = Subject(loaded.model, recipe.name, label, loaded.card.hash, watch.trust)
     images = splits.test if split == "test" else splits.validation
     if images is None:
         raise HoldfastError(f"{recipe.name}: expected validation images; the recipe holds none out")

@@ -14,6 +14,7 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from holdfast.augment.soft import check_classes
+from holdfast.runs import Trust
 from holdfast.search.claims import Claims
 from holdfast.search.plan import Plan
 from holdfast.search.sampler import ERROR, is_lost, trials
@@ -33,6 +34,7 @@ def work(
     storage: str | None = None,
     root: Path | None = None,
     device: torch.device | None = None,
+    trust: Trust = False,
 ) -> Iterator[Busy | Ended]:
     """Run trials until the plan is fulfilled; any number of processes may do so at once.
 
@@ -45,6 +47,7 @@ def work(
         storage: address of a database; None for the journal file.
         root: directory of data sets.
         device: where to train and measure; None for the recipe's.
+        trust: which factories that the recipe names may be called.
 
     Yields:
         `Busy` after every step of training and every block of a check, and while it waits for other workers, one of
@@ -69,16 +72,15 @@ def work(
             yield Busy(None, 0, 0, f"waiting for {others} trials of other workers")
             continue
         try:
-            yield (yield from _attempt(study, trial, plan, out, images, device))
+            progress = run_trial(trial, plan, trial.params, out, images, device=device, trust=trust)
+            yield (yield from _attempt(study, trial, progress))
         finally:
             claims.drop(trial.number)
 
 
-def _attempt(
-    study: Study, trial: Trial, plan: Plan, out: Path, images: Images, device: torch.device | None
-) -> Generator[Busy, None, Ended]:
+def _attempt(study: Study, trial: Trial, progress: Generator[Busy, None, Ended]) -> Generator[Busy, None, Ended]:
     with beating(trial):
-        ended = yield from run_trial(trial, plan, trial.params, out, images, device=device)
+        ended = yield from progress
         if ended.error is not None:
             trial.set_user_attr(ERROR, ended.error)
         study.tell(trial, list(ended.values) if ended.state == "complete" else None, state=STATES[ended.state])

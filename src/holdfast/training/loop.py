@@ -23,7 +23,7 @@ from holdfast.objectives.weight_penalty import with_l1
 from holdfast.optim.schedules import multiplier
 from holdfast.recipe import Recipe
 from holdfast.rng import Streams, derive
-from holdfast.runs import Run, Splits, find_bases, new_model, start_from
+from holdfast.runs import Run, Splits, Trust, find_bases, new_model, start_from
 from holdfast.training.batches import Batches
 from holdfast.training.checkpoint import load_state, save_state, save_weights
 from holdfast.training.collapse import CollapseWatch, remedy
@@ -39,7 +39,7 @@ SAVE_SECONDS = 60.0
 
 
 def fit(
-    recipe: Recipe, splits: Splits, run: Run, *, device: torch.device | None = None
+    recipe: Recipe, splits: Splits, run: Run, *, device: torch.device | None = None, trust: Trust = False
 ) -> Iterator[Preparation | Step | Epoch]:
     """Train, or go on training, in a run's directory.
 
@@ -52,6 +52,7 @@ def fit(
         splits: its images, from `holdfast.runs.prepare`.
         run: where; claimed by the caller.
         device: instead of the recipe's accelerator.
+        trust: which factories that the recipe or files of other runs name may be called.
 
     Yields:
         A `Step` after every step and an `Epoch` after every epoch; of objectives that make something before an epoch,
@@ -60,7 +61,7 @@ def fit(
     Raises:
         TrainingError: when the loss is not finite, with step and batch; the last good state is kept.
     """
-    loop = _Loop(recipe, splits, run, device)
+    loop = _Loop(recipe, splits, run, device, trust=trust)
     if not any(weight.requires_grad for weight in loop.raw.parameters()):
         yield from loop.keep()
         return
@@ -85,11 +86,13 @@ def fit(
 class _Loop:
     """The moving parts of `fit`."""
 
-    def __init__(self, recipe: Recipe, splits: Splits, run: Run, device: torch.device | None = None) -> None:
+    def __init__(
+        self, recipe: Recipe, splits: Splits, run: Run, device: torch.device | None = None, *, trust: Trust = False
+    ) -> None:
         from lightning_fabric import Fabric
 
-        self.bases = find_bases(recipe, splits, run)
-        self.raw = new_model(recipe, splits, self.bases or None)
+        self.bases = find_bases(recipe, splits, run, trust=trust)
+        self.raw = new_model(recipe, splits, self.bases or None, trust=trust)
         initial = self._start(recipe, run)
         assert splits.train is not None, "new_model refuses data without training images"
         self.recipe, self.splits, self.run, self.data = recipe, splits, run, splits.train

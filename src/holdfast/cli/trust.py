@@ -1,0 +1,72 @@
+"""Leave to run code that a recipe names: asked for once, remembered for the same recipe and the same code."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from holdfast.errors import RecipeError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from holdfast.recipe import Recipe
+
+Trust = Annotated[
+    bool,
+    typer.Option("--trust", help="Run the code that the recipe names (`holdfast show` lists it), now and later."),
+]
+
+
+def allowed_code(recipes: Sequence[Recipe], file: Path, *, trust: bool) -> frozenset[str]:
+    """The factories that recipes may call: all they name, if the user allows it now or did before.
+
+    Raises:
+        RecipeError: if they name some and are not trusted, with what would run and the remedy.
+    """
+    from holdfast.runs import code_of, fingerprint
+
+    code = code_of(recipes)
+    if not code:
+        return frozenset()
+    mark, known = fingerprint(recipes), _marks()
+    if not trust and mark not in known:
+        raise RecipeError(
+            f"{file}: expected --trust, since this recipe runs code that could do anything: {in_words(code)}; look at "
+            "it first; --trust is remembered until the recipe or this code changes"
+        )
+    if mark not in known:
+        _remember(mark, file)
+    return frozenset(code)
+
+
+def in_words(code: Mapping[str, Path | None]) -> str:
+    """Factories with their files."""
+    return ", ".join(factory if file is None else f"{factory} ({file})" for factory, file in code.items())
+
+
+def _memory() -> Path:
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "holdfast" / "trusted"
+
+
+def _marks() -> frozenset[str]:
+    """What the user has trusted: the first word of each line."""
+    try:
+        lines = _memory().read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return frozenset()
+    return frozenset(line.split(" ")[0] for line in lines)
+
+
+def _remember(mark: str, file: Path) -> None:
+    """Add a line for people, too; who cannot write there is asked again."""
+    try:
+        _memory().parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with _memory().open("a", encoding="utf-8") as memory:
+            memory.write(f"{mark} {str(file.absolute())!r}\n")
+    except OSError as error:
+        typer.echo(f"{_memory()}: cannot remember --trust: {error.strerror}", err=True)

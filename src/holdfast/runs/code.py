@@ -1,0 +1,96 @@
+"""Code that recipes and weights files name, and whether the user lets it run.
+
+A factory `package.module:make` could do anything. So its name in a file is no permission: that comes from the command
+line (`--trust`) or from the caller (`trust=True`), and from nothing that is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from holdfast.attacks import Transfer
+from holdfast.ensembles import OfRuns
+from holdfast.errors import CheckpointError, HoldfastError, RecipeError
+from holdfast.models import Architecture
+from holdfast.models.external import Python
+from holdfast.recipe import Recipe, parse, to_yaml
+from holdfast.runs.card import Card, path_of, read_card
+
+REMEDY = "--trust (in Python, trust=True)"
+"""How the user allows code to run."""
+
+
+Trust = bool | frozenset[str]
+"""Which factories may be called: all, none, or those of these names."""
+
+
+def require_trust(
+    architecture: Architecture, place: str, *, trust: Trust, error: type[HoldfastError] = RecipeError
+) -> None:
+    """Refuse a network that a factory makes, unless the caller lets it run.
+
+    Raises:
+        HoldfastError: of the type `error`, with the remedy.
+    """
+    if not isinstance(architecture, Python):
+        return
+    if not (trust if isinstance(trust, bool) else architecture.factory in trust):
+        raise error(
+            f"{place}: calls {architecture.factory}, which could do anything; if you trust it, allow it with {REMEDY}"
+        )
+
+
+def named_networks(card: Card) -> list[Architecture]:
+    """The networks that a weights file names: its own, and those inside a composite."""
+    inside = [base["model"] for base in card.bases.values() if "model" in base]
+    return [card.recipe.model, *(parse(Architecture, model, where=lambda _: str(card.file)) for model in inside)]
+
+
+def code_of(recipes: Sequence[Recipe]) -> dict[str, Path | None]:
+    """Factories that training and checking these recipes would call, with the file of each where it is found.
+
+    Those of networks that a composite or a transferred attack takes from other runs are among them as soon as those
+    runs exist.
+    """
+    factories = {network.factory for recipe in recipes for network in _networks(recipe) if isinstance(network, Python)}
+    return {factory: _file(factory.partition(":")[0]) for factory in sorted(factories)}
+
+
+def _networks(recipe: Recipe) -> list[Architecture]:
+    model: object = recipe.model
+    sources = [check.source for check in recipe.checks if isinstance(check, Transfer)]
+    if isinstance(model, OfRuns):
+        sources += [path for path in (model.standard, model.robust) if path is not None]
+    networks = [recipe.model]
+    for source in sources:
+        try:
+            networks += named_networks(read_card(path_of(source, recipe.seed)))
+        except (CheckpointError, RecipeError):
+            continue  # not there yet; it is asked about again when it is read
+    return networks
+
+
+def _file(module: str) -> Path | None:
+    """The file of a module, found without importing anything."""
+    parts = module.split(".")
+    for place in (os.getcwd(), *sys.path):
+        base = Path(place or ".").joinpath(*parts)
+        for file in (base.with_suffix(".py"), base / "__init__.py"):
+            if all(parts) and file.is_file():
+                return file
+    return None
+
+
+def fingerprint(recipes: Sequence[Recipe]) -> str:
+    """What tells recipes and the code they run from others: all their fields, and the content of the files."""
+    digest = hashlib.sha256()
+    for recipe in recipes:
+        digest.update(to_yaml(recipe, Recipe).encode())
+    for factory, file in code_of(recipes).items():
+        digest.update(factory.encode())
+        digest.update(b"" if file is None else file.read_bytes())
+    return digest.hexdigest()

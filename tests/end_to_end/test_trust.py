@@ -1,0 +1,144 @@
+"""Code that a file names runs only when the user says so, and trust is never read from a file."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from holdfast.models import read_metadata, read_state, write_weights
+from holdfast.models.external import Python
+from holdfast.recipe import Recipe, parse_recipes, to_yaml
+from tests.end_to_end.command import good, holdfast, refused
+from tests.training.tiny import TEXT
+
+CODE = """
+import pathlib
+
+from torch import nn
+
+pathlib.Path("ran").touch()
+
+
+def make(**options):
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+"""
+HOSTILE = {"python": {"factory": "theirs:make"}}
+
+
+@pytest.fixture
+def place(tmp_path):
+    (tmp_path / "theirs.py").write_text(CODE)
+    (tmp_path / "tiny.yaml").write_text(TEXT)
+    text = TEXT.replace("{mlp: {hidden: [8]}}", "{python: 'theirs:make'}").replace("name: tiny", "name: named")
+    (tmp_path / "named.yaml").write_text(text)
+    yield tmp_path
+    sys.modules.pop("theirs", None)
+
+
+def ran(place):
+    sys.modules.pop("theirs", None)
+    done = (place / "ran").exists()
+    (place / "ran").unlink(missing_ok=True)
+    return done
+
+
+@pytest.mark.parametrize("verb", ["run", "train"])
+def test_a_recipe_that_names_code_is_asked_about_once(place, verb):
+    line = refused(verb, "named.yaml", cwd=place)
+    assert "named.yaml: expected --trust, since this recipe runs code that could do anything: theirs:make (" in line
+    assert "theirs.py)" in line
+    assert not ran(place)
+    assert not (place / "runs").exists()
+    good(verb, "named.yaml", "--trust", cwd=place)
+    assert ran(place)
+    good(verb, "named.yaml", cwd=place)  # it is remembered
+    assert ran(place)
+    assert "expected --trust" in refused(verb, "named.yaml", "--set", "train.epochs=7", cwd=place)
+    with (place / "theirs.py").open("a") as file:
+        file.write("\n# changed\n")
+    assert "expected --trust" in refused(verb, "named.yaml", cwd=place)
+    assert not ran(place)
+
+
+def test_a_search_asks_too_and_so_do_its_workers(place):
+    text = (place / "named.yaml").read_text().replace("lr: 0.1", "lr: {search: log, low: 0.01, high: 0.1}")
+    (place / "search.yaml").write_text(text + "search: {trials: 1}\n")
+    assert "expected --trust" in refused("search", "search.yaml", cwd=place)
+    assert not ran(place)
+    assert good("search", "search.yaml", "--trust", cwd=place)
+    assert ran(place)
+
+
+def test_show_lists_the_code_without_running_it(place):
+    text = good("show", "named.yaml", cwd=place)
+    assert text.startswith("# Code that it would run, with --trust: theirs:make (")
+    assert parse_recipes(text)[0].model == Python(factory="theirs:make")
+    done = holdfast("show", "named.yaml", "--json", cwd=place)
+    assert json.loads(done.out)[0]["model"]["python"]["factory"] == "theirs:make"
+    assert "theirs:make" in done.err
+    assert "Code that it would run" not in good("show", "tiny.yaml", cwd=place)
+    assert not ran(place)
+
+
+@pytest.mark.parametrize("fields", ["trust: true", "transfer: {source: elsewhere, trust: true}"])
+def test_a_weights_file_cannot_trust_itself(place, fields):
+    good("train", "tiny.yaml", cwd=place)
+    file = place / "runs/tiny/seed-0/last.safetensors"
+    metadata = read_metadata(file)
+    (recipe,) = parse_recipes(metadata["recipe"])
+    hostile = to_yaml(replace(recipe, model=Python(factory="theirs:make")), Recipe)
+    for label in ("best", "last"):
+        file = place / f"runs/tiny/seed-0/{label}.safetensors"
+        extra = {"trust": "true", "transfer": json.dumps({"source": "runs/tiny/seed-0", "trust": True})}
+        write_weights(file, read_state(file), {**metadata, "recipe": hostile, **extra})
+    assert "calls theirs:make, which could do anything" in refused("evaluate", "runs/tiny/seed-0", cwd=place)
+    checks = f"[{{transfer: {{attack: {{fgsm: {{threat: {{linf: 0.1}}}}}}, source: runs/tiny/seed-0, {fields}}}}}]"
+    refused("evaluate", "runs/tiny/seed-0", "--checks", checks, cwd=place)
+    assert not ran(place)
+
+
+@pytest.mark.parametrize("verb", ["run", "train"])
+def test_repeating_a_recipe_calls_nothing_that_weights_in_its_directory_name(place, verb):
+    good(verb, "tiny.yaml", cwd=place)
+    for label in ("best", "last"):
+        file = place / f"runs/tiny/seed-0/{label}.safetensors"
+        metadata = read_metadata(file)
+        (recipe,) = parse_recipes(metadata["recipe"])
+        hostile = to_yaml(replace(recipe, model=Python(factory="theirs:make")), Recipe)
+        write_weights(file, read_state(file), {**metadata, "recipe": hostile})
+    info = place / "runs/tiny/seed-0/run.json"
+    info.write_text(json.dumps({key: value for key, value in json.loads(info.read_text()).items() if key != "weights"}))
+    for trust in ([], ["--trust"]):
+        line = refused("run", "tiny.yaml", *trust, cwd=place)
+        assert "expected weights of the network of the recipe, got those of another" in line
+        assert not ran(place)
+
+
+def test_no_file_in_the_working_directory_stands_in_for_pythons_own(tmp_path):
+    needed = subprocess.run(
+        [sys.executable, "-c", "import runpy, sys; print(*sys.modules)"], capture_output=True, text=True
+    )
+    loaded = {name.partition(".")[0] for name in needed.stdout.split()}  # by `python -m` itself
+    for name in {"__future__", "numpy", "torch", "typer", *sys.stdlib_module_names} - loaded:
+        if importlib.util.find_spec(name) is not None:
+            (tmp_path / f"{name}.py").write_text("raise SystemExit('taken from the working directory')\n")
+    assert (tmp_path / "queue.py").exists()
+    (tmp_path / "theirs.py").write_text(CODE.replace("import pathlib", "import pathlib, queue, zipfile"))
+    (tmp_path / "named.yaml").write_text(TEXT.replace("{mlp: {hidden: [8]}}", "{python: 'theirs:make'}"))
+    for argv in (["--version"], ["train", "named.yaml", "--trust"]):
+        command = [sys.executable, "-m", "holdfast", *argv]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+    assert Path(tmp_path / "ran").exists()
+
+
+def test_where_trust_cannot_be_remembered_it_is_asked_for_again(place, monkeypatch):
+    (place / "state").write_text("a file")
+    monkeypatch.setenv("XDG_STATE_HOME", str(place / "state"))
+    done = holdfast("train", "named.yaml", "--trust", "--json", cwd=place)
+    assert (done.code, "cannot remember --trust" in done.err) == (0, True)
+    assert "expected --trust" in refused("train", "named.yaml", cwd=place)
