@@ -14,6 +14,7 @@ SOURCE = Path(holdfast.__file__).parent
 # The list of the design, with statistics before results (which gives intervals).
 ORDER = [
     "errors",
+    "files",
     "rng",
     "types",
     "statistics",

@@ -1,5 +1,3 @@
-import os
-
 import polars as pl
 import pytest
 
@@ -12,10 +10,10 @@ from holdfast.results import (
     confusion,
     per_class,
     with_interval,
-    write_atomically,
     yields,
 )
 from holdfast.statistics import mcnemar, wilson
+from tests.tampering import put
 
 
 def rows(correct, check="clean", run="a", weights="best", first=0, **columns):
@@ -80,36 +78,6 @@ def test_a_missing_column_leaves_no_part(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_failure_while_writing_leaves_nothing_and_keeps_what_was_there(tmp_path):
-    def half(path):
-        path.write_bytes(b"half")
-        raise KeyboardInterrupt
-
-    path = tmp_path / "part"
-    with pytest.raises(KeyboardInterrupt):
-        write_atomically(path, half)
-    assert list(tmp_path.iterdir()) == []
-    write_atomically(path, lambda p: p.write_bytes(b"old"))
-    with pytest.raises(KeyboardInterrupt):
-        write_atomically(path, half)
-    assert path.read_bytes() == b"old"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_nothing_is_visible_under_the_final_name_before_it_is_whole_and_on_disk(tmp_path, monkeypatch):
-    path, seen = tmp_path / "part.parquet", []
-    flush = os.fsync
-    monkeypatch.setattr(os, "fsync", lambda handle: (seen.append(path.exists()), flush(handle)))
-
-    def write(temporary):
-        seen.append(path.exists() or temporary.match("*.parquet"))
-        temporary.write_bytes(b"whole")
-
-    write_atomically(path, write)
-    assert seen == [False, False]
-    assert path.read_bytes() == b"whole"
-
-
 def test_an_empty_ledger_says_what_to_do(tmp_path):
     with pytest.raises(LedgerError, match="found none; run `holdfast evaluate` first"):
         Ledger(tmp_path).read()
@@ -129,6 +97,9 @@ def test_a_damaged_part_is_an_error_that_names_the_file(tmp_path, damage):
         "page": content[:4] + b"\xff" * 200 + content[204:],
     }[damage]
     path.write_bytes(broken)
+    with pytest.raises(LedgerError, match=r"a\.parquet: damaged or changed since .*; delete it and eval"):
+        ledger.read()
+    put(path, broken)
     with pytest.raises(LedgerError, match=r"a\.parquet: expected a Parquet part"):
         ledger.read()
 

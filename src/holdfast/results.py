@@ -1,21 +1,21 @@
 """The ledger: one row per example and check, in Parquet parts that appear whole or not at all.
 
-A part holds the rows of one check on one block of examples. It is written under a temporary name, flushed to disk and
-renamed, so that a kill at any moment loses at most the part under way, and a re-run skips what is there. Everything
-that a report says is a query on these rows.
+A part holds the rows of one check on one block of examples. A kill at any moment loses at most the part under way, see
+`holdfast.files`, and a re-run skips what is there. Everything that a report says is a query on these rows.
 """
 
 from __future__ import annotations
 
-import os
+import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from holdfast import files
 from holdfast.errors import LedgerError
 from holdfast.statistics import Interval, Paired, mcnemar, wilson
 
@@ -66,7 +66,7 @@ class Ledger:
     def append(self, part: str, rows: pl.DataFrame) -> None:
         """Write one part, whole or not at all."""
         frame = rows.select([pl.col(name).cast(kind) for name, kind in SCHEMA.items()])
-        write_atomically(self._file(part), frame.write_parquet)
+        files.write_checked(self._file(part), parquet(frame))
 
     def part(self, part: str) -> pl.DataFrame:
         """The rows of one part."""
@@ -104,23 +104,18 @@ def _worth(word: str, is_number: bool) -> tuple[float, str]:
     return (float(top) / float(bottom or 1) if is_number and float(bottom or 1) else 0.0), word
 
 
-def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a temporary file beside `path`, flush it to disk and rename it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        write(temporary)
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+def parquet(frame: pl.DataFrame) -> bytes:
+    """A table as a file."""
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer)
+    return buffer.getvalue()
 
 
 def _read_part(path: Path) -> pl.DataFrame:
+    content = files.read_checked(path, remedy="; delete it and evaluate again")
     try:
-        frame = pl.read_parquet(path)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        frame = pl.read_parquet(io.BytesIO(content))
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         line = str(error).splitlines()[0]
         raise LedgerError(
             f"{path}: expected a Parquet part of a ledger ({line}); delete it and evaluate again"

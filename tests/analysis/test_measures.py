@@ -4,12 +4,14 @@ import polars as pl
 import pytest
 import torch
 
+from holdfast import files
 from holdfast.analysis.measures import COMMON, Measures
 from holdfast.analysis.measuring import measure
 from holdfast.analysis.store import Answer
 from holdfast.data import Split
 from holdfast.errors import LedgerError
-from holdfast.results import SCHEMA
+from holdfast.results import SCHEMA, parquet
+from tests.tampering import put
 from tests.zoo import images
 
 QUESTION = Answer("bend", "best", "abc", {"seed": 3, "draws": 2}, {})
@@ -41,7 +43,7 @@ def test_rows_are_those_of_all_examples_in_their_order_with_the_columns_of_the_l
     assert rows.schema["several"] == pl.List(pl.Float64)
     assert rows.select(list(COMMON)).schema == {name: SCHEMA[name] for name in COMMON}
     assert rows.select("run", "weights", "weights_hash", "seed").unique().rows() == [("r", "best", "abc", 3)]
-    names = [path.name for path in sorted((tmp_path / "measures").iterdir())]
+    names = [path.name for path in sorted((tmp_path / "measures").glob("*.parquet"))]
     assert pl.read_parquet(tmp_path / "measures" / names[0])["example"].to_list() == [100, 101, 102, 103]
     assert [name[:10] for name in names] == ["bend-best-"] * 3
     assert [name[-15:] for name in names] == [f"-00000{k}.parquet" for k in range(3)]
@@ -85,7 +87,7 @@ def test_an_interruption_leaves_whole_blocks(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         filled(tmp_path, asked=stop)
     assert len(into.read()) == 8
-    assert len(list((tmp_path / "measures").iterdir())) == 2
+    assert len(list((tmp_path / "measures").glob("*"))) == 3  # two blocks and their checksums
 
 
 def test_other_questions_have_rows_of_their_own(tmp_path):
@@ -98,12 +100,17 @@ def test_other_questions_have_rows_of_their_own(tmp_path):
 
 def test_what_holdfast_did_not_write_is_named(tmp_path):
     into = filled(tmp_path)
-    pl.DataFrame({"example": [1]}).write_parquet(into.file(0))
+    put(into.file(0), parquet(pl.DataFrame({"example": [1]})))
     with pytest.raises(LedgerError, match="expected the columns run, weights"):
         into.read()
-    into.file(0).write_bytes(b"nothing")
+    put(into.file(0), b"nothing")
     with pytest.raises(LedgerError, match="expected measures by holdfast"):
         into.read()
+    into.file(1).write_bytes(b"nothing")
+    files.remove(into.file(0))
+    with pytest.raises(LedgerError, match="damaged or changed since it was written"):
+        into.read()
+    files.remove(into.file(1))
     Measures(tmp_path, QUESTION).append(0, "r", {"example": [1], "label": [0], "other": [1.0]})
     with pytest.raises(LedgerError, match="expected the columns of bend-best"):
         into.read()

@@ -4,6 +4,7 @@ import pytest
 
 from holdfast.analysis.store import Answer, find_answer, read_answers, write_answer
 from holdfast.errors import LedgerError
+from tests.tampering import put
 
 ANSWER = Answer("sra", "best", "abc", {"eps": [0.0, 0.5]}, {"cells": []})
 
@@ -22,6 +23,6 @@ def test_the_same_question_is_replaced_and_another_is_added(tmp_path):
 
 def test_what_holdfast_did_not_write_is_named(tmp_path):
     write_answer(tmp_path, ANSWER)
-    ANSWER.file(tmp_path).write_text("{}")
+    put(ANSWER.file(tmp_path), "{}")
     with pytest.raises(LedgerError, match="expected an analysis that holdfast wrote"):
         read_answers(tmp_path)

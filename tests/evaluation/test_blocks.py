@@ -242,6 +242,7 @@ def test_a_model_may_be_any_function_and_a_check_any_callable():
     assert dict(table.select("check", "correct").iter_rows()) == {"darker": 1, "Brighter": 2, "Brighter by=0.2": 2}
 
 
+@pytest.mark.filterwarnings("ignore:inputs of the first batch normalisation")  # it was never trained
 def test_a_module_is_judged_in_eval_mode_and_left_in_its_own():
     model = zoo.with_dropout()
     modes = [module.training for module in model.modules()]

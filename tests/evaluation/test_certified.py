@@ -210,6 +210,7 @@ def test_an_impossible_certificate_is_refused(prediction, radius, says):
         holdfast.evaluate(zoo.smooth(), data().x, data().y, Wrong())
 
 
+@pytest.mark.filterwarnings("ignore:inputs of the first batch normalisation")  # it was never trained
 def test_modes_and_gradients_are_left_alone():
     model = zoo.with_dropout()
     modes = [module.training for module in model.modules()]

@@ -35,7 +35,7 @@ def test_round_trip_keeps_every_bit_and_the_metadata(tmp_path):
     load_weights(second, path)
     assert same(first, second)
     assert read_metadata(path) == {"recipe": "a: 1\nb: 2"}
-    assert [entry.name for entry in tmp_path.iterdir()] == ["w.safetensors"]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["checksums.txt", "w.safetensors"]
 
 
 @pytest.mark.parametrize("suffix", [".pt", ".pth", ".ckpt"])
@@ -92,11 +92,11 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     def full(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("holdfast.results.os.fsync", full)
+    monkeypatch.setattr("holdfast.files.os.fsync", full)
     with pytest.raises(CheckpointError, match="cannot write weights: No space left on device"):
         write_weights(path, {"a": torch.zeros(2)}, {})
     assert torch.equal(read_state(path)["a"], torch.ones(2))
-    assert [entry.name for entry in tmp_path.iterdir()] == ["w.safetensors"]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["checksums.txt", "w.safetensors"]
 
 
 def test_a_directory_that_cannot_be_is_an_error_of_one_line(tmp_path):

@@ -17,6 +17,7 @@ from holdfast.models import read_metadata, read_state, write_weights
 from holdfast.rng import Streams
 from holdfast.runs import Run, content_hash, find_bases, load_model, new_model
 from holdfast.training import fit
+from tests.tampering import put
 from tests.training.tiny import outcome, recipe, splits, train
 
 
@@ -234,7 +235,7 @@ def test_what_run_json_says_of_a_network_that_is_gone_is_not_trusted(tmp_path, p
     file = tmp_path / "run" / "run.json"
     said = json.loads(file.read_text())
     said["bases"]["standard"]["model"] = {"python": {"factory": "tests.training.tiny:network"}}
-    file.write_text(json.dumps(said))
+    put(file, json.dumps(said))
     with pytest.raises(RecipeError, match=r"calls tests.training.tiny:network, .* allow it with --trust"):
         list(fit(of, splits(of), Run(tmp_path / "run")))
 

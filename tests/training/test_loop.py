@@ -15,6 +15,7 @@ from holdfast.rng import permutation
 from holdfast.runs import Run, load_model, new_model
 from holdfast.training import Epoch, Step, fit
 from holdfast.training.batches import Batches, cuts
+from tests.tampering import put
 from tests.training.tiny import RECORDS, TIMES, metrics, outcome, recipe, splits, train
 
 
@@ -184,6 +185,9 @@ def test_a_damaged_state_is_named_and_not_overwritten(tmp_path, content, says):
         train(other, tmp_path / "other", 2)
         content = Run(tmp_path / "other").state.read_bytes()
     state.write_bytes(content)
+    with pytest.raises(CheckpointError, match=r"state\.pt: damaged or changed since it was written: .*--fresh"):
+        train(recipe(), tmp_path)
+    put(state, content)
     with pytest.raises(CheckpointError, match=says) as caught:
         train(recipe(), tmp_path)
     assert str(state) in str(caught.value)
@@ -223,6 +227,6 @@ def test_the_running_mean_copies_statistics_and_averages_weights(tmp_path):
     for name, tensor in state["model"].items():
         averaged = not name.endswith(("running_mean", "running_var", "num_batches_tracked", "mean", "std"))
         assert torch.equal(state["mean"][name], tensor) != averaged, name
-    saved = new_model(of, splits(of))
+    saved = new_model(of, splits(of), trust=True)
     load_weights(saved, Run(tmp_path).weights("last"))
     assert all(torch.equal(tensor, state["mean"][name]) for name, tensor in saved.state_dict().items())

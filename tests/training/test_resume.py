@@ -9,6 +9,7 @@ from holdfast.objectives import OBJECTIVES
 from holdfast.runs import Run
 from holdfast.training import Epoch, Step, loop
 from tests.contracts import cheap
+from tests.tampering import put
 from tests.training.tiny import RECORDS, outcome, recipe, train
 
 SETTINGS = {
@@ -143,7 +144,7 @@ def test_killed_between_any_two_writes_it_ends_with_the_same_bits(tmp_path, monk
         if lines.exists():  # killed in the middle of a line
             copies.append(copy.with_name(f"{copy.name}, half a line"))
             shutil.copytree(copy, copies[-1])
-            Run(copies[-1]).metrics.write_text(lines.read_text(encoding="utf-8") + '{"epoch": 2, "st', encoding="utf-8")
+            put(Run(copies[-1]).metrics, lines.read_text(encoding="utf-8") + '{"epoch": 2, "st')
     for copy in copies:
         train(of, copy)
         assert outcome(copy) == expected, copy.name

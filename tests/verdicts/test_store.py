@@ -7,6 +7,7 @@ import pytest
 
 from holdfast.errors import LedgerError
 from holdfast.verdicts import FLAGS, Verdict, failed, forget_others, read_verdicts, spoken, stored, write_verdicts
+from tests.tampering import put
 
 
 def verdict(flag="eps", level="pass", evidence="model", **fields):
@@ -61,7 +62,7 @@ def test_a_file_reads_well_without_holdfast(tmp_path):
 @pytest.mark.parametrize("text", ["", "[{}]", "{}[", "[3]", '[{"run": "r"}]', "3"])
 def test_a_damaged_file_is_named(tmp_path, text):
     write_verdicts(tmp_path, kept(verdict()))
-    (tmp_path / "verdicts" / "best-model.json").write_text(text)
+    put(tmp_path / "verdicts" / "best-model.json", text)
     with pytest.raises(LedgerError, match=r"best-model\.json: expected verdicts"):
         read_verdicts(tmp_path)
 
@@ -69,7 +70,7 @@ def test_a_damaged_file_is_named(tmp_path, text):
 def test_an_unknown_level_in_a_file_is_refused(tmp_path):
     write_verdicts(tmp_path, kept(verdict()))
     file = tmp_path / "verdicts" / "best-model.json"
-    file.write_text(json.dumps([{**json.loads(file.read_text())[0], "level": "fine"}]))
+    put(file, json.dumps([{**json.loads(file.read_text())[0], "level": "fine"}]))
     with pytest.raises(LedgerError, match="known level"):
         read_verdicts(tmp_path)
 

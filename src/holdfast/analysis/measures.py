@@ -6,6 +6,7 @@ there. Rows go with those of the ledger by `weights_hash` and `example`.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +14,10 @@ from typing import Any
 
 import polars as pl
 
+from holdfast import files
 from holdfast.analysis.store import Answer
 from holdfast.errors import LedgerError
-from holdfast.results import write_atomically
+from holdfast.results import parquet
 
 COMMON: dict[str, Any] = {
     "run": pl.String,
@@ -60,7 +62,7 @@ class Measures:
         frame = pl.DataFrame(dict(columns)).with_columns(**{name: pl.lit(value) for name, value in same.items()})
         own = [name for name in frame.columns if name not in COMMON]
         frame = frame.select(*[pl.col(name).cast(kind) for name, kind in COMMON.items()], *own)
-        write_atomically(self.file(block), frame.write_parquet)
+        files.write_checked(self.file(block), parquet(frame))
 
     def read(self) -> pl.DataFrame:
         """All rows in the order of the examples; no rows and no columns of its own where nothing was measured.
@@ -100,9 +102,10 @@ def read_measured(run: Path, answers: Sequence[Answer]) -> list[Measured]:
 
 
 def _read(path: Path) -> pl.DataFrame:
+    content = files.read_checked(path, remedy="; delete it and ask again")
     try:
-        frame = pl.read_parquet(path)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        frame = pl.read_parquet(io.BytesIO(content))
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         line = str(error).splitlines()[0]
         raise LedgerError(f"{path}: expected measures by holdfast ({line}); delete it and ask again") from error
     if {name: frame.schema.get(name) for name in COMMON} != COMMON:

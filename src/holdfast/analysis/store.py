@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from holdfast import files
 from holdfast.errors import LedgerError
-from holdfast.results import write_atomically
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Answer:
 def write_answer(run: Path, answer: Answer) -> None:
     """Write or replace an answer in a run's directory."""
     text = json.dumps(asdict(answer), indent=1, ensure_ascii=False) + "\n"
-    write_atomically(answer.file(run), lambda path: path.write_text(text, encoding="utf-8"))
+    files.write_checked(answer.file(run), text.encode())
 
 
 def read_answers(run: Path) -> list[Answer]:
@@ -63,7 +63,8 @@ def find_answer(run: Path, asked: Answer) -> Answer | None:
 
 
 def _read(path: Path) -> Answer:
+    content = files.read_checked(path, remedy="; delete it and ask again")
     try:
-        return Answer(**json.loads(path.read_text(encoding="utf-8")))
+        return Answer(**json.loads(content))
     except (ValueError, TypeError):
         raise LedgerError(f"{path}: expected an analysis that holdfast wrote; delete it and ask again") from None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from holdfast import files
 from holdfast.cli.evaluate import Grey, Size, Subset
 from holdfast.cli.options import Json, Root
 from holdfast.cli.screen import Bar, interrupt_on_kill, resumable
@@ -70,17 +71,24 @@ def command(
 
 def _claim(out: Path, facts: dict[str, Any]) -> None:
     """Take a directory for corruptions of these images, or go on in it; others would mix with what is there."""
-    from holdfast.results import write_atomically
-
     file = out / FACTS
     if file.exists():
-        there = json.loads(file.read_text(encoding="utf-8"))
+        there = _facts(file)
         if changed := [name for name, value in facts.items() if there.get(name) != value]:
             raise RecipeError(f"{out}: holds corruptions of another {', '.join(changed)}; choose another --out")
     elif out.exists() and any(out.iterdir()):
         raise RecipeError(f"{out}: expected a new or empty directory, or one that `holdfast corrupt` began")
-    text = json.dumps(facts, indent=1) + "\n"
-    write_atomically(file, lambda path: path.write_text(text, encoding="utf-8"))
+    files.write_checked(file, (json.dumps(facts, indent=1) + "\n").encode())
+
+
+def _facts(file: Path) -> dict[str, Any]:
+    try:
+        facts = json.loads(files.read_checked(file, error=RecipeError))
+    except ValueError:
+        facts = None
+    if not isinstance(facts, dict):
+        raise RecipeError(f"{file}: expected what `holdfast corrupt` wrote; choose another --out")
+    return facts
 
 
 def _write(
@@ -91,16 +99,15 @@ def _write(
     import torch
 
     from holdfast.data import write_npz
-    from holdfast.results import write_atomically
 
     if form == "npy":
-        write_atomically(out / "labels.npy", _saver(np.tile(dataset.test.y.numpy(), len(severities))))
+        _write_npy(out / "labels.npy", np.tile(dataset.test.y.numpy(), len(severities)))
     for kind in kinds:
         if form == "npy":
             if not (out / f"{kind}.npy").exists():
                 copies = [_images(dataset, family, kind, severity, seed) for severity in severities]
                 stacked = torch.cat(copies).permute(0, 2, 3, 1).contiguous().numpy()
-                write_atomically(out / f"{kind}.npy", _saver(stacked))
+                _write_npy(out / f"{kind}.npy", stacked)
             yield from ((kind, severity) for severity in severities)
             continue
         for severity in severities:
@@ -144,22 +151,20 @@ def _write_folder(dataset: Dataset, place: Path) -> None:
 
     half = place.with_name(f".{place.name}.part")
     shutil.rmtree(half, ignore_errors=True)
-    for name in dataset.classes:
+    names = files.safe_names(dataset.classes)
+    for name in names:
         (half / name).mkdir(parents=True)
     test = dataset.test
     for image, label, index in zip(test.x, test.y.tolist(), test.index.tolist(), strict=True):
-        picture_of(image.numpy() / 255).save(half / dataset.classes[label] / f"{index:06d}.png")
+        picture_of(image.numpy() / 255).save(half / names[label] / f"{index:06d}.png")
     half.rename(place)
 
 
-def _saver(array: Any) -> Any:
-    def save(path: Path) -> None:
-        import numpy as np
+def _write_npy(path: Path, array: Any) -> None:
+    import numpy as np
 
-        with path.open("wb") as file:
-            np.save(file, array, allow_pickle=False)
-
-    return save
+    with files.replacing(path) as file:
+        np.save(file, array, allow_pickle=False)
 
 
 def _kinds(family: str, text: str) -> tuple[str, ...]:

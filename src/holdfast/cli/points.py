@@ -50,7 +50,7 @@ class Part:
         x, _ = self.split.batch(torch.tensor([places[example] for example in self.rows["example"]]))
         try:
             z = read_points(self.file)
-        except (OSError, ValueError) as error:
+        except ValueError as error:
             raise LedgerError(f"{self.file}: expected perturbed images ({error}); delete its directory") from None
         return x.numpy().astype(z.dtype), z
 
@@ -88,7 +88,8 @@ def write_npz(found: Sequence[Part], out: Path, about: str) -> None:
     import numpy as np
     import polars as pl
 
-    from holdfast.results import unsettled, write_atomically
+    from holdfast import files
+    from holdfast.results import unsettled
 
     rows = pl.concat([part.rows for part in found]).with_columns(waiting=unsettled())
     small = {
@@ -103,22 +104,19 @@ def write_npz(found: Sequence[Part], out: Path, about: str) -> None:
         "attack": np.asarray(about),
     }
 
-    def write(temporary: Path) -> None:
-        with zipfile.ZipFile(temporary, "w") as archive:
-            for name, array in small.items():
-                with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w") as file:
-                    np.lib.format.write_array(file, array, allow_pickle=False)
-            for name, number in (("x", 0), ("z", 1)):
-                with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as file:
-                    for start, part in enumerate(found):
-                        images = np.ascontiguousarray(part.images()[number])
-                        if start == 0:
-                            header = np.lib.format.header_data_from_array_1_0(images)
-                            shape = (len(rows), *images.shape[1:])
-                            np.lib.format.write_array_header_1_0(file, {**header, "shape": shape})
-                        file.write(images.tobytes())
-
-    write_atomically(out, write)
+    with files.replacing(out) as whole, zipfile.ZipFile(whole, "w") as archive:
+        for name, array in small.items():
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w") as file:
+                np.lib.format.write_array(file, array, allow_pickle=False)
+        for name, number in (("x", 0), ("z", 1)):
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as file:
+                for start, part in enumerate(found):
+                    images = np.ascontiguousarray(part.images()[number])
+                    if start == 0:
+                        header = np.lib.format.header_data_from_array_1_0(images)
+                        shape = (len(rows), *images.shape[1:])
+                        np.lib.format.write_array_header_1_0(file, {**header, "shape": shape})
+                    file.write(images.tobytes())
 
 
 def refuse_directory(path: Path, about: str) -> None:

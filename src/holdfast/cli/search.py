@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from holdfast import files
 from holdfast.cli.device import Device, device_of, trained_on
 from holdfast.cli.options import OUT, Fresh, Json, Out, RecipeFile, Root, Set
 from holdfast.cli.screen import Bar, Stop, between_steps, interrupt_on_kill, percent, resumable, say, table
@@ -190,12 +191,12 @@ def _write(found: Findings, plan: Plan, directory: Path) -> dict[str, Any]:
     import shutil
 
     from holdfast.report.search import write_search
-    from holdfast.results import write_atomically
     from holdfast.search.findings import best_recipe
 
     def write(path: Path, trial: TrialRecord, name: str) -> Path:
         text = best_recipe(plan, trial, name)
-        write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+        with files.replacing(path) as file:
+            file.write(text.encode())
         return path
 
     if len(found.goals) == 1:

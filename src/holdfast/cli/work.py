@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from holdfast import files
 from holdfast.cli.device import to_device
 from holdfast.cli.screen import Bar, between_steps, percent, say
 from holdfast.cli.tensorboard import Board
@@ -275,16 +276,14 @@ def subjects(job: Job, splits: Splits) -> list[Subject]:
 
 def _forget_replaced(run: Run, there: set[tuple[str, str]]) -> None:
     """Delete results of weights that training has replaced since they were checked."""
-    import polars as pl
-
     for part in run.ledger.parts():
         try:
-            rows = pl.read_parquet(part, columns=["weights", "weights_hash"], n_rows=1).rows()
-        except pl.exceptions.PolarsError:
+            rows = run.ledger.part(part.stem).head(1).select("weights", "weights_hash").rows()
+        except LedgerError:
             continue  # reading the whole ledger says what is wrong with it
         if rows and rows[0] not in there:
-            part.unlink()
-            (run.gallery / f"{part.stem.rpartition('-')[0]}.npz").unlink(missing_ok=True)
+            files.remove(part)
+            files.remove(run.gallery / f"{part.stem.rpartition('-')[0]}.npz")
 
 
 def _scores(scores: dict[str, float] | None) -> str:

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast import files
 from holdfast.data.checks import CHANNELS, channels_first, label_names
 from holdfast.data.dataset import Dataset, Split, checked
 from holdfast.data.roots import existing
 from holdfast.errors import DataError
-from holdfast.results import write_atomically
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -81,12 +81,9 @@ def write_npz(dataset: Dataset, path: Path) -> None:
             arrays[f"x_{name}"] = _stored(split, f"{dataset.name}: {name}")
             arrays |= {f"y_{name}": split.y.numpy(), f"idx_{name}": split.index.numpy()}
 
-    def write(temporary: Path) -> None:
-        with temporary.open("wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **arrays)
-
     try:
-        write_atomically(path, write)
+        with files.replacing(path) as file:
+            np.savez_compressed(file, allow_pickle=False, **arrays)
     except OSError as error:
         raise DataError(f"{path}: cannot be written: {error.strerror}") from error
 

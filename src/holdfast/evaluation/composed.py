@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-import numpy as np
 import polars as pl
 import torch
 from torch import Tensor
@@ -14,6 +13,7 @@ from torch import Tensor
 from holdfast.corruptions import Clean
 from holdfast.evaluation.batch import Row, run_batch
 from holdfast.evaluation.deadline import OutOfTimeError
+from holdfast.evaluation.gallery import read_images
 from holdfast.evaluation.points import read_points, write_points
 from holdfast.evaluation.setting import Block, Named, Setting
 from holdfast.evaluation.subject import place as place_of
@@ -225,7 +225,7 @@ class State:
         if self._pictured is None:
             path = self._named.images(self._setting.gallery)
             self._pictured = x.clone()
-            before = torch.from_numpy(np.load(path)["z"][:keep]) if path.exists() else x[:0]
+            before = torch.from_numpy(read_images(path)[:keep]) if path.exists() else x[:0]
             self._pictured[: len(before)] = before
         for place, n in new.items():
             self._pictured[place] = z[n].to(self._pictured)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,9 +12,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from holdfast import files
+from holdfast.errors import LedgerError
 from holdfast.evaluation.batch import Row
-from holdfast.results import write_atomically
 from holdfast.types import Classifier
+
+
+def read_images(path: Path) -> np.ndarray[Any, Any]:
+    """The images after a check, as they were kept."""
+    try:
+        with np.load(io.BytesIO(files.read_checked(path)), allow_pickle=False) as arrays:
+            z: np.ndarray[Any, Any] = arrays["z"]
+    except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise LedgerError(f"{path}: expected a gallery of holdfast ({error}); delete it and repeat") from None
+    return z
 
 
 def keep_images(path: Path, model: Classifier, x: Tensor, z: Tensor, rows: Sequence[Row], **names: str) -> None:
@@ -25,9 +38,6 @@ def keep_images(path: Path, model: Classifier, x: Tensor, z: Tensor, rows: Seque
         "after": [row["prediction"] for row in rows], "distance": [row["distance"] for row in rows],
         "norm": rows[0]["norm"], **names,
     }  # fmt: skip
-
-    def write(temporary: Path) -> None:
-        with temporary.open("wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **{k: np.asarray(array) for k, array in arrays.items()})
-
-    write_atomically(path, write)
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, allow_pickle=False, **{k: np.asarray(array) for k, array in arrays.items()})
+    files.write_checked(path, buffer.getvalue())

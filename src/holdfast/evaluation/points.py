@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -9,21 +10,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from holdfast.results import write_atomically
+from holdfast import files
 
 
 def write_points(path: Path, z: Tensor) -> None:
     """Write the images of one block, whole or not at all."""
     array = (z if z.dtype == torch.float64 else z.float()).detach().cpu().numpy()
-
-    def write(temporary: Path) -> None:
-        with temporary.open("wb") as file:
-            np.save(file, array, allow_pickle=False)
-
-    write_atomically(path, write)
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    files.write_checked(path, buffer.getvalue())
 
 
 def read_points(path: Path) -> np.ndarray[Any, Any]:
     """The images of one block."""
-    array: np.ndarray[Any, Any] = np.load(path, allow_pickle=False)
+    array: np.ndarray[Any, Any] = np.load(io.BytesIO(files.read_checked(path)), allow_pickle=False)
     return array

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
+from holdfast import files
 from holdfast.attacks import Transfer
 from holdfast.checks import Check
 from holdfast.data import Split
@@ -54,8 +53,8 @@ def forget_others(ledger: Ledger, gallery: Path | None, key: str, label: str, we
     """
     for part in ledger.parts():
         other = part.stem.rpartition("-")[0]
-        if other == key or pl.read_parquet(part, columns=["check", "weights"], n_rows=1).rows() != [(label, weights)]:
+        if other == key or ledger.part(part.stem).head(1).select("check", "weights").rows() != [(label, weights)]:
             continue
-        part.unlink()
+        files.remove(part)
         if gallery is not None:
-            (gallery / f"{other}.npz").unlink(missing_ok=True)
+            files.remove(gallery / f"{other}.npz")

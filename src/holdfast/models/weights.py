@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 import re
 import warnings
@@ -11,13 +12,13 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save
+from safetensors.torch import load, save
 from torch import Tensor, nn
 
+from holdfast import files
 from holdfast.errors import CheckpointError
 from holdfast.models.logits import LogitsOf
 from holdfast.models.network import Normalised
-from holdfast.results import write_atomically
 
 TORCH_SUFFIXES = (".pt", ".pth", ".ckpt")
 """What PyTorch's files are usually called."""
@@ -79,7 +80,7 @@ def write_weights(path: str | Path, state: Mapping[str, Tensor], metadata: Mappi
     tensors = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in state.items()}
     data = save(tensors, metadata=dict(metadata))
     try:
-        write_atomically(path, lambda temporary: temporary.write_bytes(data))
+        files.write_checked(path, data)
     except OSError as error:
         raise CheckpointError(f"{path}: cannot write weights: {error.strerror}") from error
 
@@ -102,8 +103,9 @@ def read_metadata(path: str | Path) -> dict[str, str]:
 
 def _read(path: Path) -> dict[str, Tensor]:
     _check_file(path)
-    content: object = _read_torch(path) if _looks_like_torch(path) else _read_safetensors(path)
-    state = _tensors(path, content)
+    is_torch = _looks_like_torch(path)
+    data = files.read_checked(path, error=CheckpointError, follow=True)
+    state = _tensors(path, _from_torch(path, data) if is_torch else _from_safetensors(path, data))
     _check_finite(path, state)
     return state
 
@@ -147,20 +149,20 @@ def _check_safetensors(path: Path) -> None:
         )
 
 
-def _read_safetensors(path: Path) -> dict[str, Tensor]:
+def _from_safetensors(path: Path, data: bytes) -> dict[str, Tensor]:
     _check_safetensors(path)
     try:
-        tensors: dict[str, Tensor] = load_file(path)
-    except (SafetensorError, OSError) as error:
+        tensors: dict[str, Tensor] = load(data)
+    except SafetensorError as error:
         raise _damaged(path, "safetensors", error) from error
     return tensors
 
 
-def _read_torch(path: Path) -> object:
+def _from_torch(path: Path, data: bytes) -> object:
     try:
-        with path.open("rb") as file, warnings.catch_warnings():  # of a path, torch would look at the suffix
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what it warns of ends in an error below
-            return torch.load(file, map_location="cpu", weights_only=True)
+            return torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise CheckpointError(f"{path}: expected a state dict; got {_pickled(error)}; {STATE_DICT}") from error
     except RuntimeError as error:

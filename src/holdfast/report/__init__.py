@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from holdfast import files
 from holdfast.errors import LedgerError
 from holdfast.report.page import render
 from holdfast.report.runs import RunData, read_run, read_runs
-from holdfast.results import write_atomically
 
 __all__ = ["RunData", "read_run", "read_runs", "render", "write_report"]
 
@@ -33,5 +33,6 @@ def write_report(runs: Sequence[Path], out: Path, *, title: str | None = None) -
         raise LedgerError(f"{out}: expected the name of a file to write the report to, found a directory")
     # JSON may hold lone surrogates, which UTF-8 cannot.
     page = render(read_runs(runs), title=title).encode("utf-8", "replace")
-    write_atomically(out, lambda path: path.write_bytes(page))
+    with files.replacing(out) as file:
+        file.write(page)
     return out

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from holdfast import files
 from holdfast.errors import LedgerError
 
 SIDE = 96  # pixels on the page that a small image is magnified to, at most
@@ -98,9 +100,9 @@ def magnified(x: NDArray[np.floating], z: NDArray[np.floating], factor: float) -
 
 def _read(path: Path) -> Gallery:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with np.load(io.BytesIO(files.read_checked(path)), allow_pickle=False) as file:
             fields: dict[str, Any] = {name: file[name] for name in FIELDS}
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except (ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise LedgerError(f"{path}: expected a gallery with {', '.join(FIELDS)} ({error})") from error
     _verify(path, fields)
     for name in TEXTS:

@@ -14,13 +14,14 @@ from typing import Any
 
 import polars as pl
 
+from holdfast import files
 from holdfast.analysis.checks import Budget, Check, checks_of, fraction
 from holdfast.analysis.corruption import corrupted
 from holdfast.analysis.worst_case import threats, within, worst_case
 from holdfast.report.runs import RunData
 from holdfast.report.shares import Share, share_of
 from holdfast.report.unfinished import Gap, counts_in, gaps
-from holdfast.results import accuracies, write_atomically
+from holdfast.results import accuracies
 from holdfast.verdicts import better_than_chance
 
 NORMS = {"linf": "Linf", "l2": "L2", "l1": "L1", "l0": "L0"}
@@ -31,7 +32,8 @@ PUBLISHED = {"version": "standard", "steps": 100, "targets": 9, "queries": 5000}
 def write_headlines(runs: Sequence[RunData], out: Path) -> Path:
     """Write the records of all runs as a JSON list."""
     text = json.dumps([record for run in runs for record in headlines(run)], indent=2, ensure_ascii=False) + "\n"
-    write_atomically(out, lambda path: path.write_bytes(text.encode("utf-8", "replace")))
+    with files.replacing(out) as file:
+        file.write(text.encode("utf-8", "replace"))
     return out
 
 

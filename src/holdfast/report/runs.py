@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from holdfast import files
 from holdfast.analysis.checks import Check, checks_of
 from holdfast.analysis.measures import Measured, read_measured
 from holdfast.analysis.store import Answer, read_answers
@@ -101,6 +102,7 @@ def read_run(path: Path) -> RunData:
     """Read one run directory; its label is its name."""
     if not path.is_dir():
         raise LedgerError(f"{path}: expected a run directory, found none")
+    files.refuse_links(path)
     facts = _facts(path / "run.json")
     rows = Ledger(path / "ledger").read()
     if rows.is_empty():
@@ -225,6 +227,6 @@ def _json(text: str, where: str) -> dict[str, Any]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        return files.read_checked(path).decode("utf-8")
+    except UnicodeDecodeError as error:
         raise LedgerError(f"{path}: cannot be read as text ({error})") from error

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from markupsafe import Markup
 
+from holdfast import files
 from holdfast.report.numbers import count, decimal, percent
 from holdfast.report.page import digest_of, environment, plotly_script, template_file
 from holdfast.report.search_figures import STATES, ordered, parameter_text, search_figures, value_text
 from holdfast.report.tables import Cell, Table
-from holdfast.results import write_atomically
 from holdfast.search.findings import Findings, TrialRecord
 from holdfast.search.plots import BAND, Savings, savings
 
@@ -28,7 +28,8 @@ def write_search(found: Findings, out: Path, recipes: Sequence[str]) -> Path:
         `out`.
     """
     page = render(found, recipes).encode("utf-8", "replace")
-    write_atomically(out, lambda path: path.write_bytes(page))
+    with files.replacing(out) as file:
+        file.write(page)
     return out
 
 

@@ -12,10 +12,11 @@ from typing import Any
 
 import yaml
 
+from holdfast import files
 from holdfast.errors import CheckpointError, RecipeError
 from holdfast.models import read_metadata
 from holdfast.recipe import Recipe, parse_stored, plain, to_yaml
-from holdfast.results import Ledger, write_atomically
+from holdfast.results import Ledger
 
 FREE = (
     "checks",
@@ -80,8 +81,9 @@ class Run:
         """What `run.json` says; empty if there is none."""
         if not self.info_file.exists():
             return {}
+        content = files.read_checked(self.info_file, error=CheckpointError, remedy="; delete it and repeat")
         try:
-            said: dict[str, Any] = json.loads(self.info_file.read_text(encoding="utf-8"))
+            said: dict[str, Any] = json.loads(content)
         except ValueError:
             said = None  # type: ignore[assignment]
         if not isinstance(said, dict):
@@ -94,7 +96,7 @@ class Run:
 
     def _write(self, facts: dict[str, Any]) -> None:
         text = json.dumps(facts, indent=2, ensure_ascii=False)
-        write_atomically(self.info_file, lambda path: path.write_text(text + "\n", encoding="utf-8"))
+        files.write_checked(self.info_file, text.encode("utf-8", "surrogatepass") + b"\n")
 
     def begun(self) -> bool:
         """Whether anything was trained or measured."""
@@ -104,7 +106,7 @@ class Run:
         """Delete what was measured and on which test images; keep what was trained, and on which data."""
         for name in RESULTS:
             shutil.rmtree(self.path / name, ignore_errors=True)
-        (self.path / "report.html").unlink(missing_ok=True)
+        files.remove(self.path / "report.html")
         if not (info := self.info()):
             return
         weights = {label: _without(entry, "outputs") for label, entry in info.pop("weights", {}).items()}
@@ -123,14 +125,13 @@ class Run:
             changed = _changes(plain(_read_recipe(file), Recipe), plain(recipe, Recipe), "")
             relevant = [path for path in changed if not path.startswith(FREE)]
             if relevant and not self.begun():
-                self.info_file.unlink(missing_ok=True)
+                files.remove(self.info_file)
             elif relevant:
                 raise RecipeError(
                     f"{self.path}: holds a run of another recipe (differs in {', '.join(relevant[:3])}); "
                     "choose another name or --out, or start over with --fresh"
                 )
-        text = to_yaml(recipe, Recipe)
-        write_atomically(file, lambda path: path.write_text(text, encoding="utf-8"))
+        files.write_checked(file, to_yaml(recipe, Recipe).encode())
 
 
 def version() -> str:
@@ -151,7 +152,7 @@ def _without(facts: dict[str, Any], name: str) -> dict[str, Any]:
 def _read_recipe(file: Path) -> Recipe:
     """The resolved recipe that a run keeps."""
     try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        content = yaml.safe_load(files.read_checked(file, error=RecipeError, remedy="; start over with --fresh"))
     except (yaml.YAMLError, UnicodeDecodeError):
         raise RecipeError(f"{file}: expected the recipe that holdfast wrote; start over with --fresh") from None
     return parse_stored(content, where=lambda path: f"{file}: {'.'.join(path)}")

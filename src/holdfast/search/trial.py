@@ -22,6 +22,7 @@ from holdfast.search.plan import Plan
 from holdfast.search.schema import Goal, SearchRecipe
 from holdfast.search.values import summary
 from holdfast.training import Epoch, Step, fit
+from holdfast.training.records import lines
 
 MENDABLE = (TrainingError, ModelError, torch.OutOfMemoryError)
 """What values of one trial may cause and those of the next may not; anything else stops the search."""
@@ -262,9 +263,7 @@ def _trained(watch: Watch, run: Run, splits: Splits) -> Generator[Busy, None, bo
 
 
 def _epochs(run: Run) -> Iterator[Mapping[str, Any]]:
-    if run.metrics.exists():
-        for line in run.metrics.read_text(encoding="utf-8").splitlines():
-            yield json.loads(line)
+    yield from map(json.loads, lines(run.metrics))
 
 
 def _measured(watch: Watch, run: Run, splits: Splits) -> Generator[Busy, None, tuple[float, ...]]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from holdfast import files
 from holdfast.errors import CheckpointError, TrainingError
 from holdfast.models import write_weights
 from holdfast.recipe import Recipe
-from holdfast.results import write_atomically
 from holdfast.runs import Bases, Run, Splits, weights_metadata
 
 KEYS = {"model", "optimizer", "mean", "objective", "judge", "step", "finished", "sums", "seconds"}
@@ -36,15 +37,18 @@ def save_weights(
 
 def save_state(path: Path, state: dict[str, Any]) -> None:
     """Write everything that resuming needs, in one file that appears whole or not at all."""
-    write_atomically(path, lambda temporary: torch.save(state, temporary))
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    files.write_checked(path, buffer.getvalue())
 
 
 def load_state(path: Path) -> dict[str, Any] | None:
     """The state written last, or None; loaded with `weights_only`, so no code in it can run."""
     if not path.exists():
         return None
+    content = files.read_checked(path, error=CheckpointError, remedy="; start over with --fresh")
     try:
-        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        state: dict[str, Any] = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged file may raise anything on its way through the unpickler
         line = str(error).splitlines()[0][:80] if str(error) else type(error).__name__
         raise CheckpointError(

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from holdfast.results import write_atomically
+from holdfast import files
+from holdfast.errors import CheckpointError
 from holdfast.training.cost import Cost
 
 
@@ -59,12 +60,22 @@ class Epoch:
 
 def append(path: Path, record: dict[str, Any]) -> None:
     """Add a line; the file is replaced as a whole, so that nobody ever reads half a line."""
-    text = (path.read_text(encoding="utf-8") if path.exists() else "") + json.dumps(record) + "\n"
-    write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    files.write_checked(path, b"".join(lines(path)) + json.dumps(record).encode() + b"\n")
 
 
 def cut(path: Path, epochs: int) -> None:
     """Keep the lines of the first epochs: a kill may have come between a line and its state."""
-    if path.exists():
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)[:epochs]
-        write_atomically(path, lambda temporary: temporary.write_text("".join(lines), encoding="utf-8"))
+    if len(before := lines(path)) < epochs:
+        raise CheckpointError(
+            f"{path}: expected {epochs} epochs, as the training state has; got {len(before)}; start over with --fresh"
+        )
+    if len(before) > epochs:
+        files.write_checked(path, b"".join(before[:epochs]))
+
+
+def lines(path: Path) -> list[bytes]:
+    """The lines written so far, one per epoch."""
+    if not path.exists():
+        return []
+    content = files.read_checked(path, error=CheckpointError, remedy="; start over with --fresh")
+    return content.splitlines(keepends=True)

@@ -9,12 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
+from holdfast import files
 from holdfast.errors import LedgerError
-from holdfast.results import write_atomically
 from holdfast.verdicts.record import Verdict
 
 NAMES = ("run", "weights", "weights_hash", "seed")
@@ -51,7 +50,7 @@ def write_verdicts(path: Path, found: Sequence[Stored]) -> None:
     for weights, evidence in kinds:
         same = [one for one in found if (one.weights, one.verdict.evidence) == (weights, evidence)]
         text = json.dumps([flat(one) for one in same], indent=1, ensure_ascii=False) + "\n"
-        write_atomically(path / "verdicts" / f"{weights}-{evidence}.json", partial(_write, text))
+        files.write_checked(path / "verdicts" / f"{weights}-{evidence}.json", text.encode())
 
 
 def read_verdicts(path: Path) -> list[Stored]:
@@ -67,11 +66,7 @@ def forget_others(path: Path, there: set[tuple[str, str]]) -> None:
     """Delete verdicts on weights that are not among these pairs of label and hash."""
     for file in sorted((path / "verdicts").glob("*.json")):
         if any((one.weights, one.weights_hash) not in there for one in _read(file)):
-            file.unlink()
-
-
-def _write(text: str, path: Path) -> None:
-    path.write_text(text, encoding="utf-8")
+            files.remove(file)
 
 
 def flat(one: Stored) -> dict[str, Any]:
@@ -80,9 +75,10 @@ def flat(one: Stored) -> dict[str, Any]:
 
 
 def _read(file: Path) -> list[Stored]:
+    content = files.read_checked(file, remedy="; delete it and audit again")
     try:
-        return [_stored(record) for record in json.loads(file.read_text(encoding="utf-8"))]
-    except (ValueError, TypeError, KeyError, AttributeError, OSError) as error:
+        return [_stored(record) for record in json.loads(content)]
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         line = f"{type(error).__name__}: {error}".splitlines()[0]
         raise LedgerError(f"{file}: expected verdicts by holdfast ({line}); delete it and audit again") from None
 
