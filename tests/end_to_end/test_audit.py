@@ -11,6 +11,7 @@ from holdfast.data import Digits
 from holdfast.verdicts import FLAGS, read_verdicts
 from tests.end_to_end import foreign
 from tests.end_to_end.command import holdfast
+from tests.tampering import put
 
 RUN = "runs/small/seed-0"
 RECIPE = """
@@ -110,7 +111,7 @@ def test_the_model_is_asked_once_and_again_after_it_has_changed(place):
     assert holdfast("evaluate", RUN, cwd=place).code == 0
     assert file.stat().st_mtime_ns == before
     records = [{**record, "weights_hash": "0" * 12} for record in json.loads(file.read_text())]
-    file.write_text(json.dumps(records))
+    put(file, json.dumps(records))
     assert holdfast("evaluate", RUN, cwd=place).code == 0
     assert {one.weights_hash for one in read_verdicts(place / RUN)} != {"0" * 12}
     assert "0" * 12 not in file.read_text()

@@ -1,5 +1,6 @@
 """Whatever is wrong with the input: one line on stderr that names the place and what was expected, and exit code 2."""
 
+import io
 import pickle
 import shutil
 import struct
@@ -9,12 +10,14 @@ import polars as pl
 import pytest
 import torch
 from PIL import Image
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save, save_file
 
 from holdfast.data import Digits, write_npz
 from holdfast.models import read_metadata
+from holdfast.results import parquet
 from tests.end_to_end import foreign
 from tests.end_to_end.command import holdfast, refused
+from tests.tampering import put
 from tests.training.tiny import TEXT
 
 RUN = "runs/tiny/seed-0"
@@ -124,7 +127,7 @@ RECIPES = {
 @pytest.mark.parametrize(("text", "says"), RECIPES.values(), ids=RECIPES)
 def test_recipes(tmp_path, text, says):
     (tmp_path / "bad.yaml").write_text(text)
-    line = refused("run", "bad.yaml", cwd=tmp_path)
+    line = refused("run", "bad.yaml", "--trust", cwd=tmp_path)
     assert says in line
     assert not list(tmp_path.parent.glob("up*"))
 
@@ -255,21 +258,21 @@ def test_image_folders(here, kind, says):
 def changed_byte(path):
     content = bytearray(path.read_bytes())
     content[-5] ^= 0x10
-    path.write_bytes(content)
+    put(path, content)
 
 
 def other_names(path):
     said, state = read_metadata(path), load_file(path)
-    save_file({f"x.{name}": tensor for name, tensor in state.items()}, path, said)
+    put(path, save({f"x.{name}": tensor for name, tensor in state.items()}, said))
 
 
 def other_architecture(path):
     said = read_metadata(path)
-    save_file(load_file(path), path, {**said, "recipe": said["recipe"].replace("- 8\n", "- 9\n", 1)})
+    put(path, save(load_file(path), {**said, "recipe": said["recipe"].replace("- 8\n", "- 9\n", 1)}))
 
 
 def long_header(path):
-    path.write_bytes(struct.pack("<Q", 1 << 40) + b"{" + path.read_bytes()[9:])
+    put(path, struct.pack("<Q", 1 << 40) + b"{" + path.read_bytes()[9:])
 
 
 DAMAGES = {
@@ -351,19 +354,25 @@ STATES = {
 }
 
 
+def saved(state):
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    return buffer.getvalue()
+
+
 @pytest.mark.parametrize("kind", [*STATES, "truncated", "changed", "incomplete", "a malicious checkpoint"])
 def test_training_state(here, kind):
     file = here / RUN / "state.pt"
     content = file.read_bytes()
     if kind == "incomplete":
-        torch.save({"step": 3}, file)
+        put(file, saved({"step": 3}))
     elif kind == "a malicious checkpoint":
-        torch.save({"step": 3, "model": Malicious()}, file)
+        put(file, saved({"step": 3, "model": Malicious()}))
     elif kind == "changed":  # the pickle inside; whatever its opcodes become
         at = content.index(b"optimizer")
-        file.write_bytes(content[: at - 1] + b"\xff" + content[at:])
+        put(file, content[: at - 1] + b"\xff" + content[at:])
     else:
-        file.write_bytes(STATES.get(kind, content[: len(content) // 2]))
+        put(file, STATES.get(kind, content[: len(content) // 2]))
     line = refused("run", "good.yaml", cwd=here)
     assert f"{RUN}/state.pt: expected training state written by holdfast" in line
     assert "--fresh" in line
@@ -373,7 +382,7 @@ def test_training_state(here, kind):
 @pytest.mark.parametrize("name", ["recipe.yaml", "run.json"])
 @pytest.mark.parametrize("content", [b"{", b"\xff\xfe", b"[]"])
 def test_files_of_a_run(here, name, content):
-    (here / RUN / name).write_bytes(content)
+    put((here / RUN / name), content)
     assert f"{RUN}/{name}: " in refused("run", "good.yaml", cwd=here)
 
 
@@ -383,11 +392,11 @@ def test_ledgers(here, verb, kind):
     shutil.copytree(here / RUN, here / "copy")
     part = sorted((here / RUN / "ledger").glob("*.parquet"))[0]
     if kind == "foreign":
-        pl.DataFrame({"a": [1]}).write_parquet(part)
+        put(part, parquet(pl.DataFrame({"a": [1]})))
     elif kind == "other kinds of values":
-        pl.read_parquet(part).with_columns(label=pl.lit("x")).write_parquet(part)
+        put(part, parquet(pl.read_parquet(part).with_columns(label=pl.lit("x"))))
     else:
-        part.write_bytes(part.read_bytes()[:50] if kind == "damaged" else b"")
+        put(part, part.read_bytes()[:50] if kind == "damaged" else b"")
     assert part.name in refused(*verb, cwd=here)
 
 

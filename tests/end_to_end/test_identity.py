@@ -12,6 +12,7 @@ import torch
 from holdfast.results import Ledger
 from holdfast.runs import Run
 from tests.end_to_end.command import good, holdfast, refused, said
+from tests.tampering import put
 from tests.training.tiny import TEXT
 
 FACTORY = """
@@ -155,7 +156,7 @@ def test_only_the_caller_can_trust_what_a_directory_names(place):
     assert "calls mynet:make, which could do anything; if you trust it, allow it with --trust" in line
     info = json.loads((place / RUN / "run.json").read_text())
     info["network"]["trust"] = True
-    (place / RUN / "run.json").write_text(json.dumps(info))
+    put((place / RUN / "run.json"), json.dumps(info))
     assert "unknown name 'trust'" in refused(*again, "--trust", cwd=place)
 
 

@@ -10,8 +10,9 @@ from holdfast.cli.analyse.mixing import fewer
 from holdfast.cli.asked import Asked
 from holdfast.cli.networks import prepared
 from holdfast.data import subset
-from holdfast.results import Ledger
+from holdfast.results import Ledger, parquet
 from tests.end_to_end.command import good, holdfast, refused, said
+from tests.tampering import put
 
 RECIPE = """
 name: tiny
@@ -58,7 +59,7 @@ def earlier(tmp_path_factory):
         del facts["data"]["examples"]
         for weights in facts["weights"].values():
             del weights["outputs"]
-        (path / run / "run.json").write_text(json.dumps(facts))
+        put((path / run / "run.json"), json.dumps(facts))
     return path
 
 
@@ -139,7 +140,7 @@ def test_runs_without_a_common_image_are_not_compared(place):
     import polars as pl
 
     for part in part_files:
-        pl.read_parquet(part).with_columns(example=pl.col("example") + 1000).write_parquet(part)
+        put(part, parquet(pl.read_parquet(part).with_columns(example=pl.col("example") + 1000)))
     line = refused("compare", *RUNS, cwd=place)
     assert "have no test image in common: not compared; measure them on the same ones" in line
 
@@ -149,7 +150,7 @@ def test_results_of_unrecorded_other_images_are_not_added_to(place):
     import polars as pl
 
     for part in (place / RUNS[0] / "ledger").glob("*.parquet"):
-        pl.read_parquet(part).with_columns(example=pl.col("example") + 1).write_parquet(part)
+        put(part, parquet(pl.read_parquet(part).with_columns(example=pl.col("example") + 1)))
     line = refused("evaluate", RUNS[0], "--checks", "quick", cwd=place)
     assert "holds results of other test images" in line
     assert "--fresh" in line

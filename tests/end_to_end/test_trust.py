@@ -13,6 +13,7 @@ from holdfast.models import read_metadata, read_state, write_weights
 from holdfast.models.external import Python
 from holdfast.recipe import Recipe, parse_recipes, to_yaml
 from tests.end_to_end.command import good, holdfast, refused
+from tests.tampering import put
 from tests.training.tiny import TEXT
 
 CODE = """
@@ -111,7 +112,7 @@ def test_repeating_a_recipe_calls_nothing_that_weights_in_its_directory_name(pla
         hostile = to_yaml(replace(recipe, model=Python(factory="theirs:make")), Recipe)
         write_weights(file, read_state(file), {**metadata, "recipe": hostile})
     info = place / "runs/tiny/seed-0/run.json"
-    info.write_text(json.dumps({key: value for key, value in json.loads(info.read_text()).items() if key != "weights"}))
+    put(info, json.dumps({key: value for key, value in json.loads(info.read_text()).items() if key != "weights"}))
     for trust in ([], ["--trust"]):
         line = refused("run", "tiny.yaml", *trust, cwd=place)
         assert "expected weights of the network of the recipe, got those of another" in line

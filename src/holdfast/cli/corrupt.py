@@ -78,12 +78,13 @@ def _claim(out: Path, facts: dict[str, Any]) -> None:
             raise RecipeError(f"{out}: holds corruptions of another {', '.join(changed)}; choose another --out")
     elif out.exists() and any(out.iterdir()):
         raise RecipeError(f"{out}: expected a new or empty directory, or one that `holdfast corrupt` began")
-    files.write_checked(file, (json.dumps(facts, indent=1) + "\n").encode())
+    with files.replacing(file) as whole:
+        whole.write((json.dumps(facts, indent=1) + "\n").encode())
 
 
 def _facts(file: Path) -> dict[str, Any]:
     try:
-        facts = json.loads(files.read_checked(file, error=RecipeError))
+        facts = json.loads(files.read_regular(file, error=RecipeError))
     except ValueError:
         facts = None
     if not isinstance(facts, dict):

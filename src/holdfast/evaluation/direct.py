@@ -22,7 +22,7 @@ from holdfast.data import Memory, Split
 from holdfast.errors import DataError, ModelError, RecipeError
 from holdfast.evaluation.blocks import evaluations
 from holdfast.evaluation.probabilities import probabilities
-from holdfast.evaluation.scaling import scaling
+from holdfast.evaluation.scaling import FirstNorm, judged
 from holdfast.evaluation.subject import Subject, place
 from holdfast.evaluation.summary import CLEAN, Results
 from holdfast.models import normalised, with_logits
@@ -132,8 +132,9 @@ def _run(
 def _doubts(subject: Subject, split: Split, how: EvaluateRecipe, seed: int, kept: _Kept | None) -> tuple[str, ...]:
     """Conditions of the model alone that make its numbers meaningless, a line each; they also go to the run."""
     x = split.batch(slice(0, min(PROBE, how.batch_size)))[0].to(place(subject.model))
-    verdicts = (probabilities(subject.model, x), scaling(subject.model, x))
-    failed = [verdict for verdict in verdicts if verdict.level == "fail"]
+    with FirstNorm() as watch:  # both from one forward pass
+        outputs = probabilities(subject.model, x)
+    failed = [verdict for verdict in (outputs, judged(watch.recorded)) if verdict.level == "fail"]
     if kept is not None:
         write_verdicts(kept.run.path, stored(subject.run, subject.weights, subject.hash, seed, failed))
     lines = tuple(f"{verdict.finding}; {verdict.remedy}" for verdict in failed)

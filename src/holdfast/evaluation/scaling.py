@@ -70,7 +70,11 @@ def scaling(model: Classifier, x: Tensor) -> Verdict:
     """Do the inputs of the first batch normalisation vary as they did in training?"""
     with FirstNorm() as watch:
         model(x)
-    recorded = watch.recorded
+    return judged(watch.recorded)
+
+
+def judged(recorded: Recorded | None) -> Verdict:
+    """What the first batch normalisation of a pass says."""
     if recorded is None:
         finding = "the network has no batch normalisation, which would have recorded how its images were scaled"
         return Verdict(flag="scaling", level="pass", finding=finding, evidence="model")
