@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.cli.analyse.mixing import fewer
 from holdfast.cli.asked import Asked
+from holdfast.cli.locks import released_at_the_end
 from holdfast.cli.networks import prepared
 from holdfast.data import subset
 from holdfast.results import Ledger, parquet
@@ -84,7 +85,8 @@ def test_seeds_share_their_test_images_and_not_their_training_images(finished):
 
 
 def test_fewer_images_for_an_analysis_are_the_same_for_all_seeds(finished):
-    ready = [prepared(asked(finished / run)) for run in RUNS]
+    with released_at_the_end():
+        ready = [prepared(asked(finished / run)) for run in RUNS]
     (first, name), (second, other) = (fewer(one, 10) for one in ready)
     assert first.splits.test.index.tolist() == second.splits.test.index.tolist()
     assert len(first.splits.test) == 10

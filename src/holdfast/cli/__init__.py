@@ -8,6 +8,7 @@ from typing import Any
 
 import typer
 
+from holdfast.cli.locks import released_at_the_end
 from holdfast.cli.memory import keep_freed_memory
 from holdfast.errors import HoldfastError
 
@@ -55,7 +56,8 @@ def main() -> None:
     keep_freed_memory()
     usage_error: Any = typer.BadParameter.__mro__[1]  # typer has its own click inside and does not export this one
     try:
-        code = app(standalone_mode=False)
+        with released_at_the_end():
+            code = app(standalone_mode=False)
     except HoldfastError as error:
         _fail(" ".join(str(error).split()))
     except usage_error as error:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.asked import Asked
 from holdfast.cli.device import device_of, to_device
+from holdfast.cli.locks import hold
 from holdfast.errors import CheckpointError, DataError, ModelError, RecipeError
 
 if TYPE_CHECKING:
@@ -65,7 +66,9 @@ def prepared(asked: Asked) -> Ready:
 def _trained(path: Path) -> bool:
     from holdfast.runs import Run
 
-    return bool(Run(path).labels())
+    run = Run(path)
+    run.check()
+    return bool(run.labels())
 
 
 def _remembered(asked: Asked, path: Path, device: torch.device) -> Ready:
@@ -74,6 +77,7 @@ def _remembered(asked: Asked, path: Path, device: torch.device) -> Ready:
     from holdfast.runs import Foreign, Run
 
     run = Run(path)
+    hold(run)
     network = run.info().get("network")
     if not isinstance(network, dict):
         raise CheckpointError(
@@ -121,6 +125,7 @@ def own(
     chosen = recipe.checks if asked.checks is None else tuple(read_checks(asked.checks, "--checks"))
     if path.is_dir() and other is None:
         job = work.Job(recipe, Run(path), asked.trust)
+        hold(job.run)
         if asked.fresh:
             job.run.forget_results()
         splits = splits.as_recorded(job.run)
@@ -133,6 +138,8 @@ def own(
         return Ready(job.run, subjects, splits, chosen, recipe.evaluate, recipe.seed, device)
     if run is None or other is not None:
         run = Run(asked.out / "evaluations" / f"{path.stem}-{card.hash[:8]}-{splits.name}{asked.part}")
+    run.check()
+    hold(run)
     if asked.fresh:
         run.forget_results()
     splits, block = splits.as_recorded(run), recipe.evaluate.block
@@ -181,6 +188,7 @@ def foreign(asked: Asked, network: Foreign, device: torch.device, run: Run | Non
     if run is None:
         stem = Path(network.weights).stem if network.weights else name.split(":")[-1]
         run = Run(asked.out / (asked.name or f"{stem}-{splits.name}{asked.part}"))
+    hold(run)
     if _trained(run.path):
         raise RecipeError(f"{run.path}: holds a network that was trained there; choose another --name or --out")
     label = run.info().get("name") or asked.name or run.path.name

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,7 @@ import typer
 
 from holdfast import files
 from holdfast.cli.device import to_device
+from holdfast.cli.locks import hold
 from holdfast.cli.screen import Bar, between_steps, percent, say
 from holdfast.cli.tensorboard import Board
 from holdfast.cli.verdicts import judge
@@ -52,8 +52,10 @@ def jobs(recipes: Sequence[Recipe], out: Path, *, fresh: bool = False, trust: Tr
     if not is_first():
         return claimed
     for job in claimed:
-        if fresh and job.run.path.exists():
-            shutil.rmtree(job.run.path)
+        hold(job.run)
+    for job in claimed:
+        if fresh:
+            job.run.clear()
     for job in claimed:
         job.run.claim(job.recipe)
     return claimed

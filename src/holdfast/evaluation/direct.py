@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -99,8 +99,9 @@ def evaluate(
     with _moved(model, device):
         answering = with_logits(model, splits.test.batch(slice(0, 1))[0].to(place(model)))
         subject = Subject(_normalising(answering, mean, std, splits.shape[0]))
-        kept = None if out is None else _claimed(Path(out), subject.model, splits, how, seed, fresh=fresh)
-        return _run(subject if kept is None else kept.subject, splits.test, _listed(checks), how, seed, kept)
+        with nullcontext() if out is None else Run(Path(out)).lock():
+            kept = None if out is None else _claimed(Path(out), subject.model, splits, how, seed, fresh=fresh)
+            return _run(subject if kept is None else kept.subject, splits.test, _listed(checks), how, seed, kept)
 
 
 @dataclass(frozen=True)
@@ -219,6 +220,7 @@ def _listed(checks: Any) -> list[Check]:
 def _claimed(path: Path, model: Classifier, splits: Splits, how: EvaluateRecipe, seed: int, *, fresh: bool) -> _Kept:
     """Take a directory for a model and its images, or go on in it."""
     run = Run(path)
+    run.check()
     if run.labels():
         raise RecipeError(f"{path}: holds a network that was trained there; choose another directory")
     if fresh:

@@ -98,6 +98,7 @@ def read_card(path: Path | str) -> Card:
     """
     file = Path(path)
     if file.is_dir():
+        Run(file).check()
         there = Run(file).labels()
         if not there:
             raise CheckpointError(f"{file}: expected a run with best.safetensors or last.safetensors; found neither")

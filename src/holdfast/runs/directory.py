@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import os
 import platform
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
+from filelock import FileLock, Timeout
 
 from holdfast import files
 from holdfast.errors import CheckpointError, RecipeError
@@ -27,6 +31,9 @@ FREE = (
     "evaluate.order",
 )
 """What may change between two visits to a run: neither its weights nor the blocks of its ledger depend on it."""
+
+LOCK, HOLDER = ".lock", ".lock-holder"
+"""Files of a run that say that a process works there, and which."""
 
 RESULTS = ("ledger", "gallery", "points", "verdicts", "analyses", "measures")
 """Directories of a run with what was measured."""
@@ -98,6 +105,52 @@ class Run:
         text = json.dumps(facts, indent=2, ensure_ascii=False)
         files.write_checked(self.info_file, text.encode("utf-8", "surrogatepass") + b"\n")
 
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Keep other processes out; a process that is killed gives it back.
+
+        Raises:
+            RecipeError: if another process works here, naming it.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        files.refuse_links(self.path, error=CheckpointError)
+        lock, holder = FileLock(self.path.resolve() / LOCK, is_singleton=True), self.path / HOLDER
+        try:
+            lock.acquire(blocking=False)
+        except Timeout:
+            who = files.read_regular(holder).decode(errors="replace").strip() if holder.exists() else "unknown"
+            raise RecipeError(
+                f"{self.path}: another holdfast works here (process {who}); wait until it has ended"
+            ) from None
+        try:
+            with files.replacing(holder) as file:
+                file.write(f"{os.getpid()}\n".encode())
+            yield
+        finally:
+            lock.release()
+
+    def clear(self) -> None:
+        """Delete everything, but for the lock of the process that does so."""
+        files.refuse_links(self.path, error=CheckpointError)
+        for entry in self.path.iterdir():
+            if entry.name not in (LOCK, HOLDER):
+                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+
+    def check(self, *, training: bool = False) -> None:
+        """Refuse a directory that leads elsewhere, or from which something is gone that was written there.
+
+        Args:
+            training: whether it is to be trained on, which needs more than weights.
+
+        Raises:
+            CheckpointError: naming what is in the way or missing, with the remedy.
+        """
+        files.refuse_links(self.path, error=CheckpointError)
+        needed = (self.weights("best"), self.weights("last"), self.info_file)
+        for file in (*needed, self.metrics, self.state) if training else needed:
+            if files.is_missing(file):
+                raise CheckpointError(f"{file}: was written and is missing; restore it, or start over with --fresh")
+
     def begun(self) -> bool:
         """Whether anything was trained or measured."""
         return self.state.exists() or bool(self.labels()) or bool(self.ledger.parts())
@@ -121,6 +174,8 @@ class Run:
         A recipe that was refused before any work leaves nothing to lose.
         """
         file = self.path / "recipe.yaml"
+        self.check(training=True)
+        files.remove_temporary(self.path)
         if file.exists():
             changed = _changes(plain(_read_recipe(file), Recipe), plain(recipe, Recipe), "")
             relevant = [path for path in changed if not path.startswith(FREE)]

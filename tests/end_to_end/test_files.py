@@ -1,0 +1,141 @@
+"""Run directories that somebody has changed, that lead elsewhere, or where two processes work at once."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tests.end_to_end.command import good, holdfast, refused
+from tests.training.tiny import TEXT
+
+RUN = "runs/tiny/seed-0"
+CHECKED = TEXT + "checks: [clean, {gaussian_noise: 0.1}]\n"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    path = tmp_path_factory.mktemp("made")
+    (path / "tiny.yaml").write_text(CHECKED)
+    good("run", "tiny.yaml", cwd=path)
+    return path
+
+
+@pytest.fixture
+def place(made, tmp_path):
+    shutil.copytree(made, tmp_path / "place")
+    return tmp_path / "place"
+
+
+@pytest.mark.parametrize("name", ["ledger", "gallery", "verdicts"])
+@pytest.mark.parametrize("verb", ["evaluate", "run", "report"])
+def test_directories_that_are_links_are_not_followed(place, tmp_path, name, verb):
+    other = tmp_path / "other"
+    shutil.copytree(place / RUN, other)
+    shutil.rmtree(place / RUN / name, ignore_errors=True)
+    (other / name).mkdir(exist_ok=True)
+    (place / RUN / name).symlink_to(other / name)
+    before = {path: path.read_bytes() for path in other.rglob("*") if path.is_file()}
+    line = refused(verb, "tiny.yaml" if verb == "run" else RUN, cwd=place)
+    assert f"{RUN}/{name}: expected a regular file or directory, got a symbolic link" in line
+    assert {path: path.read_bytes() for path in other.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("name", ["run.json", "recipe.yaml", "metrics.jsonl", "state.pt", "best.safetensors"])
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+@pytest.mark.timeout(60)
+def test_files_that_are_links_or_pipes_are_not_read(place, tmp_path, name, kind):
+    private = tmp_path / "private"
+    private.write_text("private words")
+    (place / RUN / name).unlink()
+    make = os.mkfifo if kind == "pipe" else lambda path: path.symlink_to(private)
+    make(place / RUN / name)
+    for command in (["evaluate", RUN], ["report", RUN], ["run", "tiny.yaml"]):
+        line = refused(*command, cwd=place)
+        assert f"{RUN}/{name}: expected a regular file or directory, got a" in line
+    assert private.read_text() == "private words"
+    assert not any("private words" in page.read_text() for page in place.rglob("*.html"))
+
+
+@pytest.mark.parametrize("name", ["best.safetensors", "last.safetensors", "metrics.jsonl", "state.pt", "run.json"])
+def test_a_file_that_is_gone_is_named_and_nothing_is_trained_again(place, name):
+    (place / RUN / name).unlink()
+    line = refused("run", "tiny.yaml", cwd=place)
+    assert f"{RUN}/{name}: was written and is missing; restore it, or start over with --fresh" in line
+    good("run", "tiny.yaml", "--fresh", cwd=place)
+    good("run", "tiny.yaml", cwd=place)
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "best.safetensors", "state.pt", "recipe.yaml", "run.json"])
+@pytest.mark.parametrize("change", [lambda data: b"", lambda data: data[:-3], lambda data: data.replace(b"1", b"2", 1)])
+def test_a_file_that_was_changed_is_named(place, name, change):
+    file = place / RUN / name
+    file.write_bytes(change(file.read_bytes()))
+    line = refused("run", "tiny.yaml", cwd=place)
+    assert f"{RUN}/{name}: " in line
+    assert "damaged or changed" in line or "damaged or truncated" in line or "an empty file" in line
+
+
+def test_what_a_killed_process_left_half_written_is_removed_by_the_next(place):
+    left = [place / RUN / ".run.json.0123456789abcdef.tmp", place / RUN / "ledger" / ".part.0123456789abcdef.tmp"]
+    for file in left:
+        file.write_text("half")
+    good("run", "tiny.yaml", cwd=place)
+    assert not any(file.exists() for file in left)
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from holdfast.runs import Run
+with Run(Path(sys.argv[1])).lock():
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_two_processes_do_not_work_on_one_run_and_a_killed_one_leaves_it_free(place):
+    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(place / RUN)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert holder.stdout.readline() == "held\n"
+        commands = [["run", "tiny.yaml"], ["train", "tiny.yaml", "--fresh"], ["evaluate", RUN], ["audit", RUN]]
+        for command in [*commands, ["attack", RUN, "--attack", "fgsm", "--norm", "linf", "--eps", "0.1"]]:
+            line = refused(*command, cwd=place)
+            assert f"{RUN}: another holdfast works here (process {holder.pid}); wait until it has ended" in line
+        good("report", RUN, cwd=place)  # which only reads
+    finally:
+        holder.kill()
+        holder.wait()
+        holder.stdout.close()
+    good("run", "tiny.yaml", cwd=place)
+
+
+def test_two_recipes_of_one_name_started_together_do_not_mix(tmp_path):
+    for number, lr in enumerate((0.1, 0.2)):
+        (tmp_path / f"{number}.yaml").write_text(CHECKED.replace("lr: 0.1", f"lr: {lr}"))
+    command = [sys.executable, "-m", "holdfast", "train"]
+    options = {"cwd": tmp_path, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    both = [subprocess.Popen([*command, f"{number}.yaml"], **options) for number in (0, 1)]
+    errors = [process.communicate(timeout=120)[1] for process in both]
+    codes = [process.returncode for process in both]
+    assert sorted(codes) == [0, 2]
+    refusal = errors[codes.index(2)]
+    assert "another holdfast works here" in refusal or "holds a run of another recipe" in refusal
+    winner = codes.index(0)
+    assert f"lr: {(0.1, 0.2)[winner]}" in (tmp_path / RUN / "recipe.yaml").read_text()
+    assert holdfast("train", f"{winner}.yaml", cwd=tmp_path).code == 0
+
+
+def test_class_names_do_not_lead_out_of_a_directory(tmp_path):
+    import numpy as np
+
+    x = np.zeros((4, 8, 8), np.uint8)
+    names = np.array(["../../x", str(tmp_path / "y")])
+    np.savez(tmp_path / "bad.npz", x_test=x, y_test=np.array([0, 1, 0, 1]), class_names=names)
+    (tmp_path / "in").mkdir()
+    argv = ("corrupt", str(tmp_path / "bad.npz"), "--out", "out", "--kinds", "fog", "--format", "folder")
+    good(*argv, "--severities", "1", cwd=tmp_path / "in")
+    made = {path.name for path in (tmp_path / "in/out/fog-1").iterdir()}
+    assert len(made) == 2
+    assert {path.name for path in tmp_path.iterdir()} == {"bad.npz", "in"}
