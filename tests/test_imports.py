@@ -15,6 +15,8 @@ SOURCE = Path(holdfast.__file__).parent
 ORDER = [
     "errors",
     "files",
+    "budget",
+    "yaml_text",
     "rng",
     "types",
     "statistics",

@@ -9,6 +9,7 @@ from holdfast.objectives import CleanAndNoisy
 from holdfast.recipe import parse_recipes, parse_stored
 from holdfast.recipe.stored import FORMER, with_former_values
 from holdfast.runs import Run
+from tests.tampering import put
 
 OLD = {
     "name": "old",
@@ -58,7 +59,7 @@ def test_a_run_of_the_old_meaning_is_not_continued_with_the_new_one(tmp_path):
     run = Run(tmp_path)
     run.claim(new)
     text = (tmp_path / "recipe.yaml").read_text()
-    (tmp_path / "recipe.yaml").write_text(text.replace("      joint: true\n", ""))
+    put(tmp_path / "recipe.yaml", text.replace("      joint: true\n", ""))
     (tmp_path / "state.pt").write_bytes(b"")
     with pytest.raises(RecipeError, match=r"another recipe \(differs in train\.objective\.clean_and_noisy\.joint\)"):
         run.claim(new)

@@ -18,10 +18,9 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
-from PIL import Image
 from torch import Tensor
 
-from holdfast.data.folder import SUFFIXES, crop
+from holdfast.data.folder import crop, pictures_below, read_picture
 from holdfast.data.roots import existing
 from holdfast.errors import DataError
 from holdfast.rng import derive
@@ -63,18 +62,14 @@ def generated(count: int, height: int, width: int, seed: int = 0) -> Tensor:
 def from_folder(path: str, height: int, width: int) -> Tensor:
     """The images of a directory, scaled and cut to size, (count, 3, height, width), float32; kept for the next call."""
     place = existing(path, None)
-    files = sorted(file for file in place.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
+    files = pictures_below(place, place)
     if not files:
         raise DataError(f"{place}: expected a directory of images to mix, came none")
     return torch.stack([_read(file, height, width) for file in files])
 
 
 def _read(file: Path, height: int, width: int) -> Tensor:
-    try:
-        with Image.open(file) as image:
-            square = crop(image.convert("RGB"), max(height, width))
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise DataError(f"{file}: expected an image, cannot be read: {error}") from error
+    square = crop(read_picture(file, "RGB"), max(height, width))
     pixels = torch.from_numpy(np.array(square, np.uint8))[:height, :width]
     return pixels.permute(2, 0, 1).to(torch.float32) / 255
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from typing import Any
 
 import typer
 
+from holdfast.budget import VARIABLE, parse_bytes
 from holdfast.cli.locks import released_at_the_end
 from holdfast.cli.memory import keep_freed_memory
 from holdfast.errors import HoldfastError
@@ -40,8 +42,12 @@ def _version(asked: bool) -> None:
 @app.callback()
 def _options(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+    max_bytes: str | None = typer.Option(
+        None, "--max-bytes", metavar="SIZE", help="Memory that one file may need, such as 8G (default: half of it)."
+    ),
 ) -> None:
-    pass
+    if max_bytes is not None:
+        os.environ[VARIABLE] = str(parse_bytes(max_bytes, "--max-bytes"))  # workers of a search read it, too
 
 
 for _verb in VERBS:

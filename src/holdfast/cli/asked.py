@@ -128,9 +128,10 @@ def _as_in_a_recipe(option: str, text: str, kind: Any) -> Any:
     import yaml
 
     from holdfast.recipe import parse
+    from holdfast.yaml_text import load_yaml
 
     try:
-        stated = yaml.safe_load(text)
+        stated = load_yaml(text)
     except yaml.YAMLError:
         raise RecipeError(f"{option}: expected what a recipe has there; got {text!r}") from None
     return parse(kind, stated, where=lambda path: ".".join((option, *path)))

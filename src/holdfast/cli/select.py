@@ -73,13 +73,12 @@ def command(
 
 def _measured(runs: Sequence[RunData]) -> list[tuple[Any, Mapping[str, Any]]]:
     """What was measured of each run, for the weights that a report shows, with its recipe."""
-    import yaml
-
     from holdfast.analysis.selection import measured
+    from holdfast.yaml_text import load_yaml
 
     found = []
     for data in runs:
-        recipe = yaml.safe_load(data.recipe) if data.recipe else {}
+        recipe = load_yaml(data.recipe) if data.recipe else {}
         found += [(one, recipe) for one in measured(data.main_rows)]
     if not found:
         raise LedgerError("select: expected runs with results; found none")

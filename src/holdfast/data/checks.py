@@ -17,7 +17,7 @@ CHANNELS = (1, 3, 4)
 
 
 _DTYPES = (np.uint8, np.float16, np.float32, np.float64)
-_MOST_CLASSES = 1_000_000  # a larger label is no class number
+_MOST_CLASSES = 100_000  # a larger label is no class number
 
 
 def channels_first(array: NDArray[Any], where: str) -> NDArray[Any]:

@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast import files
+from holdfast.budget import require_budget
 from holdfast.data.dataset import Dataset, checked
 from holdfast.data.npz import read_npz
 from holdfast.data.roots import locate
@@ -86,9 +88,11 @@ class Layout:
         try:
             with tarfile.open(archive) as members:
                 for name in names:
-                    member = members.extractfile(f"{self.folder}/{name}")
+                    entry = members.getmember(f"{self.folder}/{name}")
+                    member = members.extractfile(entry) if entry.isreg() and not entry.issparse() else None
                     if member is None:
                         raise DataError(f"{archive}: {self.folder}/{name}: expected a file")
+                    require_budget(entry.size, f"{archive}: {name}")
                     blocks.append(_parse(member.read(), self.labels, f"{archive}: {name}"))
         except (OSError, EOFError, KeyError, tarfile.TarError, zlib.error) as error:
             raise DataError(f"{archive}: cannot be read: {error}") from error
@@ -166,7 +170,7 @@ def _where(place: Path, names: Sequence[str]) -> str:
 
 def _bytes(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return files.read_regular(path, error=DataError, follow=True)
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror}") from error
 

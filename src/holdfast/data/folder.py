@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,12 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from holdfast import files
+from holdfast.budget import require_budget
 from holdfast.data.dataset import Dataset, Split, checked, split_validation
 from holdfast.data.roots import existing
 from holdfast.errors import DataError, unknown
 
 SUFFIXES = (".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 """Files with other endings are no images and are passed over."""
+
+FORMATS = ("BMP", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+"""What Pillow may take a file for."""
+
+MOST_STRETCHED = 100
+"""How many times longer one side of an image may be than the other."""
 
 TESTS = ("test", "val", "valid", "validation")
 """Directories that may hold the test split beside `train`; the first that exists does."""
@@ -59,7 +69,7 @@ class Folder:
         if (path / "train").is_dir() and _directories(path / "train"):  # not a class of that name
             return self._in_two(path, name)
         classes = _classes(path)
-        whole = self._split(path, classes, complete=True)
+        whole = self._split(path, classes, path, complete=True)
         if self.holdout is None:
             return Dataset(name, classes, None, whole)
         return Dataset(name, classes, *split_validation(whole, self.holdout, self.seed))
@@ -74,45 +84,64 @@ class Folder:
         for directory in _directories(tests[0]):
             if directory.name not in classes:
                 raise DataError(f"{directory}: a class that train does not have: {unknown(directory.name, classes)}")
-        train, test = self._split(path / "train", classes, complete=True), self._split(tests[0], classes)
+        train = self._split(path / "train", classes, path, complete=True)
+        test = self._split(tests[0], classes, path)
         return Dataset(name, classes, train, test)
 
-    def _split(self, path: Path, classes: Sequence[str], complete: bool = False) -> Split:
-        files, labels = [], []
+    def _split(self, path: Path, classes: Sequence[str], within: Path, *, complete: bool = False) -> Split:
+        paths, labels = [], []
         for label, name in enumerate(classes):
-            found = _images(path / name)
+            found = pictures_below(path / name, within)
             if complete and not found:
                 raise DataError(f"{path / name}: expected images of class '{name}', came none")
-            files += found
+            paths += found
             labels += [label] * len(found)
-        if not files:
+        if not paths:
             raise DataError(f"{path}: expected images, came none")
-        return checked(self._stack(files), np.array(labels), classes, str(path))
+        return checked(self._stack(paths), np.array(labels), classes, str(path))
 
-    def _stack(self, files: Sequence[Path]) -> NDArray[np.uint8]:
+    def _stack(self, paths: Sequence[Path]) -> NDArray[np.uint8]:
         """Pixels (N, C, H, W) of files that give equal sizes."""
-        first = self._read(files[0])
-        stack = np.empty((len(files), *first.shape), np.uint8)
-        for i, file in enumerate(files):
+        first = self._read(paths[0])
+        require_budget(len(paths) * first.size, f"{paths[0].parent.parent}: {len(paths)} images")
+        stack = np.empty((len(paths), *first.shape), np.uint8)
+        for i, file in enumerate(paths):
             pixels = self._read(file)
             if pixels.shape != first.shape:
                 (height, width), (h, w) = first.shape[:2], pixels.shape[:2]
-                raise DataError(f"{file}: expected {width}x{height} as {files[0]}, came {w}x{h}; give a size to resize")
+                raise DataError(f"{file}: expected {width}x{height} as {paths[0]}, came {w}x{h}; give a size to resize")
             stack[i] = pixels
         return stack.transpose(0, 3, 1, 2)
 
     def _read(self, file: Path) -> NDArray[np.uint8]:
         """Pixels (H, W, C)."""
-        try:
-            with Image.open(file) as image:
-                if image.mode[0] in "IF":
-                    raise DataError(f"{file}: expected at most 8 bits per channel, came mode {image.mode}")
-                plain = image.convert("L" if self.grey else "RGB")
-        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-            raise DataError(f"{file}: expected an image, cannot be read: {error}") from error
+        plain = read_picture(file, "L" if self.grey else "RGB")
         if self.size is not None:
             plain = crop(plain, self.size) if self.resize == "crop" else _scale(plain, self.size, self.size)
         return np.asarray(plain, np.uint8).reshape(plain.height, plain.width, -1)
+
+
+def read_picture(file: Path, mode: str) -> Image.Image:
+    """An image file in a mode of Pillow, `L` or `RGB`.
+
+    Only the formats of `FORMATS` are tried, whatever the name says: others start programs or run scripts of their own.
+
+    Raises:
+        DataError: if it is none of these, is damaged, has more than 8 bits, or is too large.
+    """
+    content = io.BytesIO(files.read_regular(file, error=DataError, follow=True))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the budget decides
+            with Image.open(content, formats=FORMATS) as image:
+                require_budget(8 * image.width * image.height, f"{file}: {image.width} x {image.height} pixels")
+                if image.mode[0] in "IF":
+                    raise DataError(f"{file}: expected at most 8 bits per channel, came mode {image.mode}")
+                if max(image.size) > MOST_STRETCHED * min(image.size):
+                    raise DataError(f"{file}: expected sides at most 1 : {MOST_STRETCHED}, came {image.size}")
+                return image.convert(mode)
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise DataError(f"{file}: expected an image, cannot be read: {error}") from error
 
 
 def crop(image: Image.Image, size: int) -> Image.Image:
@@ -121,6 +150,25 @@ def crop(image: Image.Image, size: int) -> Image.Image:
     scaled = _scale(image, *(max(size, round(side * size / shorter)) for side in image.size))
     left, top = (scaled.width - size) // 2, (scaled.height - size) // 2
     return scaled.crop((left, top, left + size, top + size))
+
+
+def pictures_below(path: Path, within: Path) -> list[Path]:
+    """Image files below a directory, sorted; hidden ones are passed over.
+
+    Raises:
+        DataError: for one that is not a regular file in the directory `within`, such as a link that leads out of it.
+    """
+    found = sorted(
+        file
+        for file in (path.rglob("*") if path.is_dir() else ())
+        if file.suffix.lower() in SUFFIXES and not file.name.startswith(".") and not file.is_dir()
+    )
+    inside = within.resolve()
+    for file in found:
+        if not file.is_file() or not file.resolve().is_relative_to(inside):
+            what = "a link that leads out of the directory" if file.is_file() else "a special file"
+            raise DataError(f"{file}: expected an image file, got {what}; copy the image there")
+    return found
 
 
 def _scale(image: Image.Image, width: int, height: int) -> Image.Image:
@@ -137,11 +185,3 @@ def _classes(path: Path) -> tuple[str, ...]:
         hint = "for IDX, CIFAR or MATLAB files give the data set's name, and the directory as data root"
         raise DataError(f"{path}: expected one directory of images per class, came none ({hint})")
     return names
-
-
-def _images(path: Path) -> list[Path]:
-    """Image files below a directory, sorted; hidden ones are passed over."""
-    files = path.rglob("*") if path.is_dir() else ()
-    return sorted(
-        file for file in files if file.suffix.lower() in SUFFIXES and not file.name.startswith(".") and file.is_file()
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import math
 import struct
 import zipfile
@@ -14,6 +13,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast import files
+from holdfast.budget import decompressed, require_budget
 from holdfast.data.dataset import Dataset, Split, checked
 from holdfast.data.npz import read_npz
 from holdfast.data.roots import locate
@@ -94,15 +95,16 @@ def _read(path: Path, axes: int, archive: str | None) -> tuple[NDArray[np.uint8]
     where, packed = str(path), _compressed(path)
     try:
         if path.is_file():
-            data = path.read_bytes()
+            data = files.read_regular(path, error=DataError, follow=True)
         elif packed.is_file() or archive is None:
             where = str(packed)
-            data = gzip.decompress(packed.read_bytes())
+            data = decompressed(files.read_regular(packed, error=DataError, follow=True), where)
         else:
             member = f"{Path(archive).stem}/{packed.name}"
             where = f"{path.with_name(archive)}: {member}"
             with zipfile.ZipFile(path.with_name(archive)) as members:
-                data = gzip.decompress(members.read(member))
+                require_budget(members.getinfo(member).file_size, where)
+                data = decompressed(members.read(member), where)
     except (OSError, EOFError, KeyError, zlib.error, zipfile.BadZipFile) as error:
         raise DataError(f"{where}: cannot be read: {error}") from error
     return parse_idx(data, axes, where), where

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast import files
+from holdfast.budget import require_budget
 from holdfast.data.checks import CHANNELS, channels_first, label_names
 from holdfast.data.dataset import Dataset, Split, checked
 from holdfast.data.roots import existing
@@ -119,6 +121,30 @@ def _class_names(
     return label_names(labels, str(path))
 
 
+def _require_budget(file: BinaryIO, path: Path, wanted: tuple[str, ...]) -> None:
+    """Refuse arrays that do not fit in memory, and headers that promise more than the archive says it holds."""
+    total = 0
+    with zipfile.ZipFile(file) as members:
+        for member in members.infolist():
+            if member.filename.startswith(wanted) and member.filename.endswith(".npy"):
+                with members.open(member) as array:
+                    shape, _, dtype = read_header(array)
+                size = math.prod(shape) * dtype.itemsize
+                if size > member.file_size and not dtype.hasobject:
+                    raise DataError(f"{path}: {member.filename}: damaged array: shape {shape} does not fit its size")
+                total += size
+    require_budget(total, str(path))
+    file.seek(0)
+
+
+def read_header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, order and kind of a NumPy array that begins here."""
+    version = np.lib.format.read_magic(file)
+    if version == (1, 0):
+        return np.lib.format.read_array_header_1_0(file)
+    return np.lib.format.read_array_header_2_0(file)
+
+
 def _load(path: Path) -> dict[str, NDArray[Any]]:
     """All arrays of an archive that holdfast reads; others, which may be large, stay on disk."""
     wanted = ("x_", "y_", "class_names", "fine_names", "coarse_names")
@@ -129,6 +155,7 @@ def _load(path: Path) -> dict[str, NDArray[Any]]:
                 raise DataError(f"{path}: expected a NumPy .npz archive, came another or a damaged file")
             file.seek(0)
             arrays = {}
+            _require_budget(file, path, wanted)
             with np.load(file, allow_pickle=False) as archive:
                 for key in (key for key in archive.files if key.startswith(wanted)):
                     arrays[key] = archive[key]

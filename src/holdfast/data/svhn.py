@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.budget import require_budget
 from holdfast.data.dataset import Dataset, Split, checked
 from holdfast.data.digits import DIGITS
 from holdfast.data.npz import read_npz
@@ -38,6 +40,10 @@ class Svhn:
         return Dataset("svhn", DIGITS, train, test)
 
 
+WIDTHS = {"uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "uint32": 4, "int32": 4, "single": 4}
+"""Bytes of one value of MATLAB's kinds; 8 of others."""
+
+
 def _split(place: Path, part: str) -> Split:
     path = place / f"{part}_32x32.mat"
     arrays = _load(path)
@@ -51,10 +57,12 @@ def _split(place: Path, part: str) -> Split:
 
 
 def _load(path: Path) -> dict[str, NDArray[Any]]:
-    from scipy.io import loadmat
+    from scipy.io import loadmat, whosmat
     from scipy.io.matlab import MatReadError
 
     try:
+        stated = {name: math.prod(shape) * WIDTHS.get(kind, 8) for name, shape, kind in whosmat(path)}
+        require_budget(sum(stated.get(name, 0) for name in ("X", "y")), str(path))
         arrays = loadmat(path, variable_names=("X", "y"))
     except (OSError, ValueError, TypeError, NotImplementedError, zlib.error, MatReadError) as error:
         raise DataError(f"{path}: expected a MATLAB file, cannot be read: {error}") from error

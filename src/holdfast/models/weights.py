@@ -16,6 +16,7 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from holdfast import files
+from holdfast.budget import require_budget
 from holdfast.errors import CheckpointError
 from holdfast.models.logits import LogitsOf
 from holdfast.models.network import Normalised
@@ -194,10 +195,17 @@ def _tensors(path: Path, content: object) -> dict[str, Tensor]:
     if not isinstance(content, Mapping) or not content:
         raise CheckpointError(f"{path}: expected named tensors, got {_kind(content)}")
     state: dict[str, Tensor] = {}
+    total = 0
     for name, value in content.items():
         if not isinstance(name, str) or not isinstance(value, Tensor):
             raise CheckpointError(f"{path}: expected named tensors, got {_kind(value)} under {name!r}")
-        state[name] = value
+        if value.layout != torch.strided or value.is_quantized:
+            raise CheckpointError(f"{path}: expected dense tensors, got {value.layout} under {name!r}")
+        size = value.numel() * value.element_size()
+        if size > value.untyped_storage().nbytes():
+            raise CheckpointError(f"{path}: expected all values of every tensor; '{name}' repeats a few that it holds")
+        state[name], total = value, total + size
+    require_budget(total, str(path), error=CheckpointError)
     return state
 
 

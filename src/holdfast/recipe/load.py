@@ -16,9 +16,11 @@ from holdfast.recipe.plain import describe
 from holdfast.recipe.schema import FAMILIES, Recipe
 from holdfast.recipe.strict import parse
 from holdfast.recipe.sweeps import Origins, before_sweeps, write_out_sweeps
+from holdfast.yaml_text import load_yaml, parse_yaml
 
 Path_ = tuple[str, ...]
 EXTRA = ("variants", "seeds")
+MOST_SEEDS = MOST_VARIANTS = 1_000
 
 
 def load_recipes(path: Path | str, overrides: Sequence[str] = (), *, only: Sequence[str] = ()) -> list[Recipe]:
@@ -49,6 +51,8 @@ def parse_recipes(
         override(said, text)
     said["name"] = said.get("name") or file.stem
     variants, seeds = said.pop("variants", None) or {"": {}}, _seeds(said, file)
+    if len(variants) > MOST_VARIANTS:
+        raise RecipeError(f"{file}: variants: expected at most {MOST_VARIANTS}; got {len(variants)}; split the recipe")
     if not isinstance(variants, dict):
         raise RecipeError(f"{file}: variants: expected names with what they change; got {type(variants).__name__}")
     _known_keys(said, file, lines)
@@ -77,6 +81,8 @@ def _seeds(said: dict[str, Any], file: Path) -> list[int]:
     seeds = said.pop("seeds", None)
     if seeds is None:
         seeds = [said.get("seed", 0)]
+    if isinstance(seeds, list) and len(seeds) > MOST_SEEDS:
+        raise RecipeError(f"{file}: seeds: expected at most {MOST_SEEDS}; got {len(seeds)}; split the recipe")
     whole = isinstance(seeds, list) and all(type(seed) is int and abs(seed) < 2**63 for seed in seeds)
     if not whole or not seeds or len(set(seeds)) < len(seeds):
         raise RecipeError(f"{file}: seeds: expected a list of different whole numbers; got {seeds!r}")
@@ -126,7 +132,7 @@ def override(said: dict[str, Any], text: str, kind: Any = Recipe, *, example: st
     if not separator or not all(keys):
         raise RecipeError(f"--set: expected something like {example}; got {text!r}")
     try:
-        read = yaml.safe_load(value)
+        read = load_yaml(value)
     except yaml.YAMLError:
         raise RecipeError(f"--set {path}: expected a YAML value; got {value!r}") from None
     holder: Any = said
@@ -175,39 +181,15 @@ def _position(key: str, length: int, place: str) -> int:
     return int(key)
 
 
-class _Loader(yaml.SafeLoader):
-    """Safe YAML in which a key said twice is an error."""
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        """Refuse a key that is there already."""
-        seen = set()
-        for key_node, _ in node.value:
-            if key_node.tag == "tag:yaml.org,2002:merge":
-                continue
-            key = self.construct_object(key_node)
-            if isinstance(key, str) and key in seen:
-                mark = key_node.start_mark
-                raise yaml.constructor.ConstructorError(None, None, f"'{key}' is said twice", mark)
-            seen.add(key if isinstance(key, str) else id(key_node))
-        return super().construct_mapping(node, deep)
-
-
 def read_yaml(text: str, file: Path) -> tuple[Any, dict[Path_, int]]:
     """The file's values, and the line of every key."""
     try:
-        loader = _Loader(text)
-        node = loader.get_single_node()
-        lines = dict(_lines(node, ()))
-        value = None if node is None else loader.construct_document(node)
+        value, node = parse_yaml(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark else ""
         raise RecipeError(f"{file}{line}: expected YAML; {getattr(error, 'problem', None) or error}") from None
-    except ValueError as error:  # of a date or a number that there is not
-        raise RecipeError(f"{file}: expected YAML; {error}") from None
-    except RecursionError:
-        raise RecipeError(f"{file}: expected YAML; got values nested without end") from None
-    return value, lines
+    return value, dict(_lines(node, ()))
 
 
 def _lines(node: Any, path: Path_) -> Iterator[tuple[Path_, int]]:

@@ -127,6 +127,9 @@ class FabricRecipe:
         _at_least(1, devices=self.devices)
 
 
+MOST = 1_000_000
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrainRecipe:
     """How to train.
@@ -166,6 +169,8 @@ class TrainRecipe:
 
     def __post_init__(self) -> None:
         _at_least(1, epochs=self.epochs, batch_size=self.batch_size)
+        if max(self.epochs, self.batch_size) > MOST:
+            raise ValueError(f"epochs and batch_size must be at most {MOST:,}, got {self.epochs} and {self.batch_size}")
         _at_least(0, warmup=self.warmup)
         _check_threat_warmup(self.threat_warmup, self.objective)
         if not 0 <= self.l1 < math.inf:

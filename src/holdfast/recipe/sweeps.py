@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,14 @@ import yaml
 from holdfast.checks import CHECKS, PRESETS, Check, preset
 from holdfast.errors import RecipeError, unknown
 from holdfast.recipe.strict import parse
+from holdfast.yaml_text import load_yaml
 
 Path_ = tuple[str, ...]
 Origins = Mapping[Path_, list[int]]
 """For each list of a recipe, where its members stood before sweeps were written out."""
+
+MOST_SWEPT = 1_000
+"""Checks that one member of a list may stand for."""
 
 LISTS: tuple[Path_, ...] = (("checks",), ("train", "selection", "corruptions"))
 """Where sweeps may stand."""
@@ -64,7 +69,7 @@ def read_checks(text: str, option: str = "checks") -> list[Check]:
     if text in PRESETS:
         return preset(text)
     try:
-        requested = yaml.safe_load(text)
+        requested = load_yaml(text)
     except yaml.YAMLError:
         raise RecipeError(f"{option}: expected a preset or checks as a recipe has them; got {text!r}") from None
     if isinstance(requested, str) and requested not in CHECKS:
@@ -87,6 +92,8 @@ def _each(member: Any, where: str) -> Iterator[Any]:
     sweeps = list(_sweeps(member, ()))
     for empty in (path for path, values in sweeps if not values):
         raise RecipeError(f"{where}.{'.'.join(map(str, empty))}.each: expected at least one value; got none")
+    if (count := math.prod(len(values) for _, values in sweeps)) > MOST_SWEPT:
+        raise RecipeError(f"{where}: expected at most {MOST_SWEPT} combinations; got {count}; leave some values out")
     for values in itertools.product(*[values for _, values in sweeps]):
         one = copy.deepcopy(member)
         for (path, _), value in zip(sweeps, values, strict=True):

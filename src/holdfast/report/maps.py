@@ -19,6 +19,7 @@ from holdfast.report.figures import Figure
 from holdfast.report.numbers import decimal, percent, short
 from holdfast.report.runs import RunData
 from holdfast.report.tables import Cell, Table
+from holdfast.yaml_text import load_yaml
 
 Place = tuple[float, float]
 
@@ -162,7 +163,7 @@ def _flat(recipe: Mapping[str, Any], path: str = "") -> tuple[dict[str, float], 
 def _recipe(run: RunData) -> Mapping[str, Any]:
     """The recipe of a run; empty where there is none to read."""
     try:
-        read = yaml.safe_load(run.recipe or "")
+        read = load_yaml(run.recipe or "")
     except yaml.YAMLError:
         return {}
     return read if isinstance(read, dict) else {}

@@ -19,6 +19,7 @@ from holdfast.models import Architecture, read_metadata
 from holdfast.recipe import Recipe, as_yaml, parse_stored, plain, to_yaml
 from holdfast.runs.directory import Run, version
 from holdfast.runs.splits import Splits
+from holdfast.yaml_text import load_yaml
 
 
 def weights_metadata(
@@ -111,7 +112,7 @@ def read_card(path: Path | str) -> Card:
             "for other networks use --model and --weights"
         )
     try:
-        recorded = yaml.safe_load(metadata["recipe"])
+        recorded = load_yaml(metadata["recipe"])
         recipe = parse_stored(recorded, where=lambda at: f"{file}: {'.'.join(at)}")
         classes, shape = tuple(json.loads(metadata["classes"])), tuple(json.loads(metadata["shape"]))
         bases = {role: dict(base) for role, base in dict(json.loads(metadata.get("bases", "{}"))).items()}

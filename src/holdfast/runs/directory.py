@@ -21,6 +21,7 @@ from holdfast.errors import CheckpointError, RecipeError
 from holdfast.models import read_metadata
 from holdfast.recipe import Recipe, parse_stored, plain, to_yaml
 from holdfast.results import Ledger
+from holdfast.yaml_text import load_yaml
 
 FREE = (
     "checks",
@@ -207,8 +208,8 @@ def _without(facts: dict[str, Any], name: str) -> dict[str, Any]:
 def _read_recipe(file: Path) -> Recipe:
     """The resolved recipe that a run keeps."""
     try:
-        content = yaml.safe_load(files.read_checked(file, error=RecipeError, remedy="; start over with --fresh"))
-    except (yaml.YAMLError, UnicodeDecodeError):
+        content = load_yaml(files.read_checked(file, error=RecipeError, remedy="; start over with --fresh"))
+    except yaml.YAMLError:
         raise RecipeError(f"{file}: expected the recipe that holdfast wrote; start over with --fresh") from None
     return parse_stored(content, where=lambda path: f"{file}: {'.'.join(path)}")
 

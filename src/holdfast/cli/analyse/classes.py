@@ -119,10 +119,11 @@ def _deltas(ready: Ready, said: dict[str, float | None]) -> dict[str, float]:
 
 def _trained(ready: Ready) -> dict[str, Any]:
     """Fields of the objective that the run was trained with; empty for a network from elsewhere."""
-    import yaml
+    from holdfast import files
+    from holdfast.yaml_text import load_yaml
 
     file = ready.run.path / "recipe.yaml"
-    said = yaml.safe_load(file.read_text(encoding="utf-8")) if file.exists() else {}
+    said = load_yaml(files.read_regular(file)) if file.exists() else {}
     objective = said.get("train", {}).get("objective", {})
     fields: dict[str, Any] = objective.get("discriminative", {}) if isinstance(objective, dict) else {}
     return fields

@@ -94,9 +94,10 @@ def _noise(text: str) -> "Corruption":
 
     from holdfast.recipe import parse
     from holdfast.types import Corruption
+    from holdfast.yaml_text import load_yaml
 
     try:
-        said = yaml.safe_load(text)
+        said = load_yaml(text)
     except yaml.YAMLError:
         raise RecipeError(f"--noise: expected a corruption such as 'gaussian_noise: 0.06'; got {text!r}") from None
     corruption: Corruption = parse(Corruption, said, where=lambda path: f"--noise {'.'.join(path)}".strip())

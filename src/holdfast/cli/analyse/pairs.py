@@ -81,10 +81,11 @@ def mixing_of(name: str, attack: Attack) -> Mixing:
 
     from holdfast.ensembles import GradientRatio, Mixing, Probability, RobustTransform
     from holdfast.recipe import parse
+    from holdfast.yaml_text import load_yaml
 
     if name.startswith("{"):
         try:
-            said = yaml.safe_load(name)
+            said = load_yaml(name)
         except yaml.YAMLError:
             raise RecipeError(f"--mixing: expected a mixing as a recipe has it; got {name!r}") from None
         return cast(Mixing, parse(Mixing, said, where=lambda path: ".".join(("--mixing", *path))))

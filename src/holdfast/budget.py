@@ -1,0 +1,94 @@
+"""How much memory a file may ask for; its header is asked before anything is allocated."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import re
+from pathlib import Path
+from typing import BinaryIO
+
+from holdfast.errors import DataError, HoldfastError, RecipeError
+
+VARIABLE = "HOLDFAST_MAX_BYTES"
+SHARE = 0.5
+"""Of the machine's memory that one file may need."""
+UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+
+
+def memory_budget() -> int:
+    """Bytes that one file may need: what the user allows, or half of the machine's memory."""
+    allowed = os.environ.get(VARIABLE)
+    if allowed is not None:
+        return parse_bytes(allowed, VARIABLE)
+    return int(SHARE * min(_physical(), _of_the_container()))
+
+
+def require_budget(needed: float, what: str, *, error: type[HoldfastError] = DataError) -> None:
+    """Refuse what does not fit.
+
+    Args:
+        needed: bytes.
+        what: which file, and what in it.
+        error: what to raise.
+
+    Raises:
+        HoldfastError: of the type `error`, with the budget and how to raise it.
+    """
+    budget = memory_budget()
+    if needed > budget:
+        raise error(
+            f"{what}: needs {in_words(needed)} of memory, more than the budget of {in_words(budget)}; allow more with "
+            f"`holdfast --max-bytes {_rounded_up(needed)} ...` or {VARIABLE}"
+        )
+
+
+def decompressed(source: bytes | BinaryIO, what: str) -> bytes:
+    """The content of gzip data, as long as it fits.
+
+    Raises:
+        DataError: if it does not.
+        OSError, EOFError, zlib.error: if it is damaged.
+    """
+    budget = memory_budget()
+    with gzip.open(io.BytesIO(source) if isinstance(source, bytes) else source) as file:
+        content = file.read(budget + 1)
+    require_budget(len(content), what)
+    return content
+
+
+def parse_bytes(text: str, where: str) -> int:
+    """A number of bytes such as 500000, 800M or 8G.
+
+    Raises:
+        RecipeError: for anything else.
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", text.lower())
+    if match is None:
+        raise RecipeError(f"{where}: expected a number of bytes such as 800M or 8G; got {text!r}")
+    return int(float(match[1]) * UNITS[match[2]])
+
+
+def in_words(size: float) -> str:
+    """Bytes in the largest unit that fits."""
+    for unit in ("T", "G", "M", "k"):
+        if size >= UNITS[unit.lower()]:
+            return f"{size / UNITS[unit.lower()]:.3g} {unit}B"
+    return f"{int(size)} bytes"
+
+
+def _rounded_up(size: float) -> str:
+    return f"{int(size // 10**9) + 1}G"
+
+
+def _physical() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _of_the_container() -> float:
+    """What the system lets this process have, if it says so."""
+    try:
+        return float(Path("/sys/fs/cgroup/memory.max").read_text())
+    except (OSError, ValueError):
+        return float("inf")

@@ -1,0 +1,79 @@
+"""YAML from strangers: plain values only, and no more of them than a recipe can sensibly have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+MOST_VALUES = 100_000
+"""Values in a text, those that aliases repeat counted as often as they stand there."""
+
+
+class Loader(yaml.SafeLoader):
+    """Safe YAML in which a key said twice is an error."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        """Refuse a key that is there already."""
+        seen = set()
+        for key_node, _ in node.value:
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                continue
+            key = self.construct_object(key_node)
+            if isinstance(key, str) and key in seen:
+                mark = key_node.start_mark
+                raise yaml.constructor.ConstructorError(None, None, f"'{key}' is said twice", mark)
+            seen.add(key if isinstance(key, str) else id(key_node))
+        return super().construct_mapping(node, deep)
+
+
+def parse_yaml(text: str | bytes) -> tuple[Any, Any]:
+    """The values of a text, and its node, which knows the line of each.
+
+    Raises:
+        yaml.YAMLError: if it is no YAML, has tags, or stands for too many values.
+    """
+    try:
+        loader = Loader(text)
+        node = loader.get_single_node()
+        _require_few(node)
+        return (None if node is None else loader.construct_document(node)), node
+    except RecursionError:
+        raise yaml.YAMLError("got values nested too deeply") from None
+    except (
+        ValueError,
+        OverflowError,
+    ) as error:  # dates and numbers that are none, bytes that are no text
+        raise yaml.YAMLError(str(error)) from None
+
+
+def load_yaml(text: str | bytes) -> Any:
+    """The values of a text; see `parse_yaml`."""
+    return parse_yaml(text)[0]
+
+
+def _require_few(root: Any) -> None:
+    """Count values as often as they are repeated, without repeating them."""
+    sizes: dict[int, int] = {}
+    waiting, open_ = [(root, False)], set[int]()
+    while waiting:
+        node, done = waiting.pop()
+        if id(node) in sizes:
+            continue
+        inner = _inner(node)
+        if done:
+            open_.discard(id(node))
+            sizes[id(node)] = 1 + sum(sizes[id(one)] for one in inner)
+            if sizes[id(node)] > MOST_VALUES:
+                raise yaml.YAMLError(f"got more than {MOST_VALUES:,} values; split the file, or leave out aliases")
+        elif id(node) in open_:
+            raise yaml.YAMLError("got values nested without end")
+        else:
+            open_.add(id(node))
+            waiting += [(node, True), *((one, False) for one in inner)]
+
+
+def _inner(node: Any) -> list[Any]:
+    if isinstance(node, yaml.MappingNode):
+        return [one for pair in node.value for one in pair]
+    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
