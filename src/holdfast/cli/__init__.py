@@ -12,6 +12,7 @@ import typer
 from holdfast.budget import VARIABLE, parse_bytes
 from holdfast.cli.locks import released_at_the_end
 from holdfast.cli.memory import keep_freed_memory
+from holdfast.cli.output import echo
 from holdfast.errors import HoldfastError
 
 VERBS = (
@@ -35,7 +36,7 @@ def _version(asked: bool) -> None:
     if asked:
         import importlib.metadata
 
-        typer.echo(f"holdfast {importlib.metadata.version('holdfast')}")
+        echo(f"holdfast {importlib.metadata.version('holdfast')}")
         raise typer.Exit
 
 
@@ -69,11 +70,11 @@ def main() -> None:
     except usage_error as error:
         message = str(error.format_message())
         if type(error).__name__ == "NoArgsIsHelpError":
-            typer.echo(message)
+            echo(message)
             sys.exit(0)
         _fail(" ".join(message.split()))
     except (KeyboardInterrupt, typer.Abort):
-        typer.echo("holdfast: interrupted", err=True)
+        echo("holdfast: interrupted", err=True)
         sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()
@@ -86,5 +87,5 @@ def main() -> None:
 
 
 def _fail(message: str) -> None:
-    typer.echo(f"holdfast: {message}", err=True)
+    echo(f"holdfast: {message}", err=True)
     sys.exit(2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,6 +29,7 @@ from holdfast.cli.evaluate import (
 )
 from holdfast.cli.networks import Ready, prepared
 from holdfast.cli.options import OUT, Json, Out, Root
+from holdfast.cli.output import echo_json
 from holdfast.cli.screen import interrupt_on_kill, resumable, say
 from holdfast.errors import RecipeError
 
@@ -89,7 +89,7 @@ def command(
         report = write_report([ready.run.path], ready.run.path / "report.html")
     outcome = Outcome.of(ready.run.path, ready.subjects[0].weights, label_of(attack))
     if as_json:
-        typer.echo(json.dumps({**outcome.record(), "saved": saved, "report": str(report)}))
+        echo_json({**outcome.record(), "saved": saved, "report": str(report)})
     else:
         outcome.show()
         for what, where in saved.items():

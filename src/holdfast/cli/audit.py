@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +12,7 @@ from holdfast.cli.device import Device, to_device
 from holdfast.cli.evaluate import Data, Model, Numbers, Trust, Weights
 from holdfast.cli.networks import Ready, prepared
 from holdfast.cli.options import OUT, Json, Out, Root
+from holdfast.cli.output import echo_json
 from holdfast.cli.screen import Bar, interrupt_on_kill
 from holdfast.errors import ModelError, RecipeError
 
@@ -71,7 +71,7 @@ def command(
     bad = failed(shown)
     if as_json:
         output = {"run": str(ready.run.path), "verdicts": [flat(one) for one in kept], "report": str(report)}
-        typer.echo(json.dumps({**output, "failed": [each.flag for each in bad]}))
+        echo_json({**output, "failed": [each.flag for each in bad]})
     else:
         verdicts.show(shown, f"{subject.run} ({subject.weights})")
         say(f"device: {ready.device}")

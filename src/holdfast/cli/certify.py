@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -29,6 +28,7 @@ from holdfast.cli.evaluate import (
 )
 from holdfast.cli.networks import prepared
 from holdfast.cli.options import OUT, Json, Out, Root
+from holdfast.cli.output import echo, echo_json
 from holdfast.cli.screen import interrupt_on_kill, resumable, say
 from holdfast.errors import RecipeError
 
@@ -86,7 +86,7 @@ def command(
         report = write_report([ready.run.path], ready.run.path / "report.html")
     outcome = Certified.of(ready.run.path, ready.subjects[0].weights, label_of(certifier), shown)
     if as_json:
-        typer.echo(json.dumps({**outcome.record(), "report": str(report)}))
+        echo_json({**outcome.record(), "report": str(report)})
     else:
         outcome.show()
         say(f"device: {ready.device}")
@@ -144,6 +144,6 @@ def refute(runs: Sequence[Run]) -> None:
         claim = f"radius {worst['radius']:.4g} of example {worst['example']}"
         fact = f"'{worst['found_by']}' has another answer at {worst['distance']:.4g}"
         line = f"{run} ({weights}): '{check}' is refuted on {examples} examples: {claim}, but {fact}"
-        typer.echo(f"holdfast: error: {line}", err=True)
+        echo(f"holdfast: error: {line}", err=True)
     if len(found):
         raise typer.Exit(1)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from holdfast.cli.options import Json
+from holdfast.cli.output import echo, echo_json
 from holdfast.cli.screen import say
 from holdfast.cli.summary import other_images, show_at_chance, show_summary, summary
 from holdfast.errors import LedgerError
@@ -41,7 +41,7 @@ def command(
     if as_json:
         paired = [record for one in comparisons for record in _records(one)]
         output = {"results": records, "paired": paired, "other_images": note}
-        typer.echo(json.dumps({**output, "report": str(written) if written else None}))
+        echo_json({**output, "report": str(written) if written else None})
         return
     show_summary(records)
     if note:
@@ -79,10 +79,10 @@ def _records(one: Comparison) -> list[dict[str, Any]]:
 
 
 def _show(one: Comparison) -> None:
-    from holdfast.cli.screen import stdout, table
+    from holdfast.cli.screen import table
 
     if one.problem:
-        stdout().print(f"{one.second} against {one.first}: {one.problem}")
+        echo(f"{one.second} against {one.first}: {one.problem}")
         return
     rows = [
         [
@@ -97,4 +97,4 @@ def _show(one: Comparison) -> None:
     title = f"{second} against {first} on {one.on} (p: exact McNemar, Holm-corrected over {len(one.pairs)} tests)"
     table(["", "pairs", "points", f"only {one.second} right", f"only {one.first} right", "p"], rows, title=title)
     for check, what in one.unknown:
-        stdout().print(f"unfinished: {check}: {what}")
+        echo(f"unfinished: {check}: {what}")

@@ -11,6 +11,7 @@ import typer
 from holdfast import files
 from holdfast.cli.evaluate import Grey, Size, Subset
 from holdfast.cli.options import Json, Root
+from holdfast.cli.output import echo, echo_json
 from holdfast.cli.screen import Bar, interrupt_on_kill, resumable
 from holdfast.errors import RecipeError, unknown
 
@@ -63,10 +64,10 @@ def command(
         for number, (kind, severity) in enumerate(_write(dataset, out, family, chosen, levels, form, seed), 1):
             show(number, len(chosen) * len(levels), f"{kind} {severity}")
     if as_json:
-        typer.echo(json.dumps({"out": str(out), "kinds": chosen, "severities": levels, **facts}))
+        echo_json({"out": str(out), "kinds": chosen, "severities": levels, **facts})
     else:
         made = f"{len(chosen)} kinds x {len(levels)} severities of {len(dataset.test)} images"
-        typer.echo(f"{out}: {made}, as {form}")
+        echo(f"{out}: {made}, as {form}")
 
 
 def _claim(out: Path, facts: dict[str, Any]) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from holdfast.cli.output import echo, echo_json, one_line
 from holdfast.errors import DataError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def list_(data_root: Root = None, as_json: Json = False) -> None:
     """List the known data sets and where they are."""
     rows = _catalogue(data_root)
     if as_json:
-        typer.echo(json.dumps(rows, indent=2))
+        echo_json(rows, indent=2)
         return
     _show(
         ("name", "where", "fetch, MB"),
@@ -43,7 +43,7 @@ def info(what: What, data_root: Root = None, as_json: Json = False) -> None:
 
     facts = _facts(resolve(what, data_root)(data_root))
     if as_json:
-        typer.echo(json.dumps(facts, indent=2))
+        echo_json(facts, indent=2)
         return
     _show(("", ""), [(key, _line(key, value)) for key, value in facts.items()])
 
@@ -72,7 +72,10 @@ def fetch(
             bar.update(tasks[step.file], completed=step.done)
             files[step.file] = step.done
     directory = str(place(data_root) / name)
-    typer.echo(json.dumps({"name": name, "place": directory, "files": files}) if as_json else f"{name}: {directory}")
+    if as_json:
+        echo_json({"name": name, "place": directory, "files": files})
+    else:
+        echo(f"{name}: {directory}")
 
 
 @app.command()
@@ -95,7 +98,10 @@ def make(
     write_npz(dataset, out)
     counts = {"train": 0 if dataset.train is None else len(dataset.train), "test": len(dataset.test)}
     text = f"{out}: {counts['train']} to train, {counts['test']} to test"
-    typer.echo(json.dumps({"file": str(out), **counts}) if as_json else text)
+    if as_json:
+        echo_json({"file": str(out), **counts})
+    else:
+        echo(text)
 
 
 def _cut(dataset: Dataset, n: int, seed: int) -> Dataset:
@@ -167,5 +173,5 @@ def _show(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
 
     table = Table(*(Column(name, overflow="fold") for name in header), box=None, show_header=any(header))
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(one_line, row))
     stdout().print(table)

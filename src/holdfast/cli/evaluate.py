@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +11,7 @@ from holdfast.cli.asked import Asked
 from holdfast.cli.device import Device
 from holdfast.cli.networks import prepared
 from holdfast.cli.options import OUT, Json, Out, Root
+from holdfast.cli.output import echo_json
 from holdfast.cli.presets import limits, table
 from holdfast.cli.screen import interrupt_on_kill, resumable, say
 from holdfast.cli.summary import show_at_chance, show_left_out, show_summary, summary
@@ -88,7 +88,7 @@ def command(
     if as_json:
         record = {"run": str(done.path), "results": records, "yield": components([done])}
         record |= {"verdicts": verdicts.records([done]), "report": str(report)}
-        typer.echo(json.dumps(record))
+        echo_json(record)
     else:
         show_summary(records)
         show_components([done])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import json
 import re
 from typing import Annotated, Any
 
 import typer
 
 from holdfast.cli.options import Json
+from holdfast.cli.output import echo_json
 from holdfast.errors import RecipeError, unknown
 
 FAMILIES = {
@@ -42,7 +42,7 @@ def command(
     if family is None:
         rows: list[list[str]] = [[name, ", ".join(_entries(name))] for name in FAMILIES]
         if as_json:
-            typer.echo(json.dumps({name: list(_entries(name)) for name in FAMILIES}))
+            echo_json({name: list(_entries(name)) for name in FAMILIES})
         else:
             table(["family", "names"], rows, numbers=False)
         return
@@ -50,7 +50,7 @@ def command(
         raise RecipeError(f"list: {unknown(family, FAMILIES)}")
     described = {name: _describe(entry) for name, entry in _entries(family).items()}
     if as_json:
-        typer.echo(json.dumps(described))
+        echo_json(described)
     else:
         table(
             ["name", "fields", "what it is"],

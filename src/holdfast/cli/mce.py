@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.cli.options import Json
+from holdfast.cli.output import echo_json
 from holdfast.cli.screen import percent, say, table
 from holdfast.errors import RecipeError
 
@@ -55,7 +55,7 @@ def command(
         })  # fmt: skip
     note = different_images([tested(run) for run in (*runs, *others)]) or None
     if as_json:
-        typer.echo(json.dumps({"reference": reference, "runs": records, "other_images": note}))
+        echo_json({"reference": reference, "runs": records, "other_images": note})
         return
     relative = [f"relative to {reference}"] if reference else []
     rows = []

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from holdfast.cli.options import Json
+from holdfast.cli.output import echo, echo_json
 
 
 def command(
@@ -30,8 +30,8 @@ def command(
     numbers = None if headline is None else write_headlines(read_runs(found), headline)
     if as_json:
         said = {"report": str(written), "runs": list(map(str, found))}
-        typer.echo(json.dumps(said if numbers is None else {**said, "headline": str(numbers)}))
+        echo_json(said if numbers is None else {**said, "headline": str(numbers)})
         return
-    typer.echo(f"report: {written}")
+    echo(f"report: {written}")
     if numbers is not None:
-        typer.echo(f"headline: {numbers}")
+        echo(f"headline: {numbers}")

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
-import typer
-
 from holdfast.cli.device import Device, device_of
 from holdfast.cli.options import OUT, Fresh, Json, Only, Out, RecipeFile, Root, Set, TensorBoard, names
+from holdfast.cli.output import echo_json
 from holdfast.cli.screen import interrupt_on_kill, resumable, say
 from holdfast.cli.summary import other_images, show_at_chance, show_left_out, show_summary, summary
 from holdfast.cli.trust import Trust, allowed_code
@@ -48,7 +45,7 @@ def command(
         paths = [str(run.path) for run in runs]
         output = {"runs": paths, "results": records, "verdicts": verdicts.records(runs), "report": str(report)}
         output["other_images"] = other_images(runs)
-        typer.echo(json.dumps(output))
+        echo_json(output)
     else:
         show_summary(records)
         if note := other_images(runs):

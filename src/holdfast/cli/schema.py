@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
-import typer
+from holdfast.cli.output import echo_json
 
 
 def command() -> None:
     """Print a JSON Schema; name it in an editor's YAML settings to get completion and checks while typing."""
     from holdfast.recipe import file_schema
 
-    typer.echo(json.dumps(file_schema(), indent=2))
+    echo_json(file_schema(), indent=2)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from holdfast.cli.output import echo, one_line
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -34,11 +36,11 @@ def table(
     from rich.table import Table
     from rich.text import Text
 
-    shown = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
+    shown = Table(box=box.SIMPLE_HEAD, title=title and one_line(title), title_justify="left", pad_edge=False)
     for number, column in enumerate(columns):
-        shown.add_column(Text(column), justify="right" if number and numbers else "left", overflow="fold")
+        shown.add_column(Text(one_line(column)), justify="right" if number and numbers else "left", overflow="fold")
     for row in rows:
-        shown.add_row(*[Text(cell) for cell in row])
+        shown.add_row(*[Text(one_line(cell)) for cell in row])
     stdout().print(shown)
 
 
@@ -89,10 +91,10 @@ class Bar:
             unit: of what `done` and `total` count.
         """
         with self._progress, _Lines(title, unit, speak=self._lines) as lines:
-            task = self._progress.add_task(title, total=None, unit=unit)
+            task = self._progress.add_task(one_line(title), total=None, unit=unit)
 
             def show(done: int, total: int, note: str = "") -> None:
-                text = f"{title}  {note}" if note else title
+                text = one_line(f"{title}  {note}" if note else title)
                 lines.now = f"{text.rstrip()}  {done} of {total} {unit}".rstrip()
                 self._progress.update(task, completed=done, total=total, description=text)
 
@@ -128,7 +130,7 @@ class _Lines:
     def _talk(self) -> None:
         wait = FIRST
         while not self._ended.wait(wait):
-            typer.echo(f"{self.now}, {time.monotonic() - self._started:.0f} s", err=True)
+            echo(f"{self.now}, {time.monotonic() - self._started:.0f} s", err=True)
             wait = EVERY
 
 
@@ -163,7 +165,7 @@ def resumable() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        typer.echo("holdfast: interrupted; everything done is saved, repeat the same command to resume", err=True)
+        echo("holdfast: interrupted; everything done is saved, repeat the same command to resume", err=True)
         raise typer.Exit(130) from None
 
 
@@ -189,4 +191,4 @@ def interrupt_on_kill() -> None:
 def say(text: str, *, quiet: bool = False) -> None:
     """A line for people."""
     if not quiet:
-        typer.echo(text)
+        echo(text)

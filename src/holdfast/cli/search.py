@@ -17,6 +17,7 @@ import typer
 from holdfast import files
 from holdfast.cli.device import Device, device_of, trained_on
 from holdfast.cli.options import OUT, Fresh, Json, Out, RecipeFile, Root, Set
+from holdfast.cli.output import echo_json
 from holdfast.cli.screen import Bar, Stop, between_steps, interrupt_on_kill, percent, resumable, say, table
 from holdfast.cli.trust import Trust, allowed_code
 from holdfast.errors import HoldfastError, TrainingError
@@ -72,7 +73,7 @@ def command(
             raise TrainingError(f"{plan.name}: no trial of {len(found.trials)} was completed; {_first_error(found)}")
         files = _write(found, plan, directory)
     if as_json:
-        typer.echo(json.dumps(_record(found, directory, files)))
+        echo_json(_record(found, directory, files))
     else:
         _show(found, directory, files)
         say(f"device: {trained_on(next(plan.ends()).train.fabric.accelerator, device)}")

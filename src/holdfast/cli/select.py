@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.cli.options import Json
+from holdfast.cli.output import echo_json
 from holdfast.cli.screen import percent, say, table
 from holdfast.errors import LedgerError, RecipeError
 
@@ -54,7 +54,7 @@ def command(
             for one in found
         ]
         notes = {"other_images": note, "same_checks": same_checks}
-        typer.echo(json.dumps({"by": name, "accuracy": accuracy, "within": within, "runs": records, **notes}))
+        echo_json({"by": name, "accuracy": accuracy, "within": within, "runs": records, **notes})
         return
     rows = []
     for group, found in chosen.items():

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from holdfast.cli.options import Json, Set
+from holdfast.cli.output import echo, echo_json
 from holdfast.cli.trust import in_words
 
 
@@ -27,8 +27,8 @@ def command(
         found = load_recipes(recipe, set_ or ())
     code = code_of(found)
     if code:
-        typer.echo(f"# Code that it would run, with --trust: {in_words(code)}", err=as_json)
+        echo(f"# Code that it would run, with --trust: {in_words(code)}", err=as_json)
     if as_json:
-        typer.echo(json.dumps([plain(one, Recipe) for one in found]))
+        echo_json([plain(one, Recipe) for one in found], spelled=True)
     else:
-        typer.echo("---\n".join(to_yaml(one, Recipe) for one in found), nl=False)
+        echo("---\n".join(to_yaml(one, Recipe) for one in found), nl=False)

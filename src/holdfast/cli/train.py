@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
-import typer
-
 from holdfast.cli.device import Device, device_of, trained_on
 from holdfast.cli.options import OUT, Fresh, Json, Only, Out, RecipeFile, Root, Set, TensorBoard, names
+from holdfast.cli.output import echo_json
 from holdfast.cli.screen import interrupt_on_kill, resumable, say
 from holdfast.cli.trust import Trust, allowed_code
 
@@ -36,4 +33,4 @@ def command(
             return
     if as_json:
         said = [{"name": job.recipe.name, "path": str(job.run.path), **job.run.info()} for job in jobs]
-        typer.echo(json.dumps({"runs": said}))
+        echo_json({"runs": said})

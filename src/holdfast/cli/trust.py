@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from holdfast.cli.output import echo
 from holdfast.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -69,4 +70,4 @@ def _remember(mark: str, file: Path) -> None:
         with _memory().open("a", encoding="utf-8") as memory:
             memory.write(f"{mark} {str(file.absolute())!r}\n")
     except OSError as error:
-        typer.echo(f"{_memory()}: cannot remember --trust: {error.strerror}", err=True)
+        echo(f"{_memory()}: cannot remember --trust: {error.strerror}", err=True)

@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from holdfast import files
 from holdfast.cli.device import to_device
 from holdfast.cli.locks import hold
+from holdfast.cli.output import echo
 from holdfast.cli.screen import Bar, between_steps, percent, say
 from holdfast.cli.tensorboard import Board
 from holdfast.cli.verdicts import judge
@@ -83,7 +82,7 @@ def mention_kept_images(run: Run, splits: Splits) -> None:
             f"{run.path}: keeps the test images of its results, which an earlier version drew with the run's seed; "
             f"`holdfast evaluate {run.path} --fresh` measures it on those that all seeds share"
         )
-        typer.echo(line, err=True)
+        echo(line, err=True)
 
 
 def foresee(job: Job, splits: Splits) -> None:

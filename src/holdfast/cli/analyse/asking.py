@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -29,6 +28,7 @@ from holdfast.cli.evaluate import (
 )
 from holdfast.cli.networks import Ready, prepared
 from holdfast.cli.options import OUT, Json, Out, Root
+from holdfast.cli.output import echo, echo_json
 from holdfast.cli.screen import Bar, interrupt_on_kill, resumable, say
 from holdfast.errors import RecipeError
 
@@ -86,12 +86,12 @@ def _about_a_network(
         path = ready.run.path
         report = write_report([path], path / "report.html") if ready.run.ledger.parts() else None
     if as_json:
-        typer.echo(json.dumps({**asdict(answer), "run": str(path), "report": report and str(report)}))
+        echo_json({**asdict(answer), "run": str(path), "report": report and str(report)})
         return
     show(answer)
     say(f"device: {ready.device}")
     if report:
-        typer.echo(f"report: {report}")
+        echo(f"report: {report}")
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import typer
 
 from holdfast.cli.analyse.asking import asking, examples
 from holdfast.cli.networks import Ready
+from holdfast.cli.output import echo
 from holdfast.cli.screen import Bar, percent, table
 from holdfast.errors import RecipeError
 
@@ -104,7 +105,7 @@ def show(answer: "Answer") -> None:
     title = f"classes in feature space, {answer.settings['examples']} images, {answer.weights} weights"
     table(columns, rows, title=title)
     for sentence in verdicts(answer.settings, result):
-        typer.echo(sentence)
+        echo(sentence)
 
 
 def _deltas(ready: Ready, said: dict[str, float | None]) -> dict[str, float]:

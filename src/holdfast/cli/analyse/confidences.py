@@ -3,11 +3,10 @@
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from holdfast.cli.analyse.asking import About, about, asking, block, measured
 from holdfast.cli.audit import Eps, Norm, chosen_attack
 from holdfast.cli.networks import Ready
+from holdfast.cli.output import echo
 from holdfast.cli.screen import interval, percent, table
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ def show(answer: "Answer") -> None:
         rows.append([name, *means, right])
     columns = ["points", "likeliest class, 95 %", "true class, 95 %", "right, 95 %"]
     table(columns, rows, title=f"mean probability, {answer.settings['examples']} images")
-    typer.echo("sure everywhere may mean masked gradients; `holdfast audit` tests that")
+    echo("sure everywhere may mean masked gradients; `holdfast audit` tests that")
 
 
 def _points(half: float) -> str:

@@ -7,6 +7,7 @@ import typer
 
 from holdfast.cli.analyse.asking import About, about, asking, block, measured
 from holdfast.cli.networks import Ready
+from holdfast.cli.output import echo
 from holdfast.cli.screen import percent, table
 from holdfast.errors import ModelError, RecipeError, unknown
 
@@ -114,7 +115,7 @@ def show(answer: "Answer") -> None:
         ["right under noise", percent(result["right_under_noise"])],
     ]
     title = f"curvature of the loss in {unit}, {settings['draws']} {how}, {result['examples']} images"
-    typer.echo(title)
+    echo(title)
     table(["quantity", "value"], rows)
     kept = [
         [percent(one["share"]), percent(one["accuracy"]), _interval(one["interval"], percent)]
@@ -131,10 +132,8 @@ def show(answer: "Answer") -> None:
         for one in result["groups"]
     ]
     table([f"right of {settings['copies']}", "images", "mean curvature", "95 %"], groups)
-    typer.echo(
-        f"correlation of right answers with mean curvature: {_correlation(result['correlation_of_means'])} groups"
-    )
-    typer.echo(f"correlation of right answers with curvature: {_correlation(result['correlation'])} images")
+    echo(f"correlation of right answers with mean curvature: {_correlation(result['correlation_of_means'])} groups")
+    echo(f"correlation of right answers with curvature: {_correlation(result['correlation'])} images")
 
 
 def _correlation(found: Any) -> str:

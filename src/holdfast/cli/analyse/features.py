@@ -8,6 +8,7 @@ import typer
 
 from holdfast.cli.analyse.asking import About, about, asking
 from holdfast.cli.networks import Ready
+from holdfast.cli.output import echo
 from holdfast.cli.screen import Bar, percent, table
 from holdfast.errors import RecipeError, unknown
 
@@ -136,7 +137,7 @@ def show(answer: "Answer") -> None:
     columns = ["layer (size)", "silhouette", "nearest centroid", "clean centroid", "between / within"]
     table(columns, rows, title=title)
     if len(answer.result["names"]) == 1:
-        typer.echo(ONLY_LAST)
+        echo(ONLY_LAST)
 
 
 def _written(number: dict[str, float | None], *, share: bool) -> str:

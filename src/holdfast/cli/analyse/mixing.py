@@ -11,6 +11,7 @@ from holdfast.cli.analyse.asking import about, asking, block, measured, numbers
 from holdfast.cli.analyse.pairs import PairOfNetworks, norm_of, pair_of
 from holdfast.cli.audit import Eps, Norm, chosen_attack
 from holdfast.cli.networks import Ready
+from holdfast.cli.output import echo
 from holdfast.cli.screen import interval, percent, table
 from holdfast.errors import RecipeError
 
@@ -159,7 +160,7 @@ def show(answer: "Answer") -> None:
     table(["attack aims at", *names], rows)
     rows = [[f"{one['eps']:.4g}", *(rate_in_words(one[each]) for each in who)] for one in result["radii"]]
     table(["worst within eps", *names], rows)
-    typer.echo(crossing_in_words(float(result["crossing"])))
+    echo(crossing_in_words(float(result["crossing"])))
 
 
 def crossing_in_words(strength: float) -> str:

@@ -18,6 +18,7 @@ from holdfast.cli.analyse.mixing import (
 from holdfast.cli.analyse.pairs import norm_of
 from holdfast.cli.audit import Eps, Norm, chosen_attack
 from holdfast.cli.networks import Ready
+from holdfast.cli.output import echo
 from holdfast.cli.screen import table
 from holdfast.errors import RecipeError
 
@@ -119,7 +120,7 @@ def show(answer: "Answer") -> None:
     columns = ["k, strength", "clean", "attack on the network", "attack on itself", "worst of all"]
     title = f"{settings['weights_of']} neighbours among {settings['images']} images, {settings['attack']}"
     table(columns, rows, title=title)
-    typer.echo("a strength of 0 is the network alone, inf the neighbours alone")
+    echo("a strength of 0 is the network alone, inf the neighbours alone")
 
 
 command = asking(ask, show)

@@ -8,6 +8,7 @@ import typer
 from holdfast.cli.analyse.asking import About, about, asking, block, measured
 from holdfast.cli.audit import Eps, Norm, chosen_attack
 from holdfast.cli.networks import Ready
+from holdfast.cli.output import echo
 from holdfast.cli.screen import percent, table
 from holdfast.errors import RecipeError
 
@@ -89,10 +90,10 @@ def show(answer: "Answer") -> None:
     origin = "at the image" if settings["around"] == 0 else f"at {settings['around']:g}"
     title = f"{result['examples']} segments to {settings['attack']}, expanded {origin}"
     table(columns, rows, title=title)
-    typer.echo(f"right answers: {percent(result['right'])} at the images, {percent(result['held'])} at the other ends")
+    echo(f"right answers: {percent(result['right'])} at the images, {percent(result['held'])} at the other ends")
     for name, order in (("first", result["first"]), ("second", result["second"])):
         lower, median, upper, whole = (percent(order[key]) for key in ("lower", "median", "upper", "to_the_end"))
-        typer.echo(
+        echo(
             f"{name} order: {near} of the loss up to {median} of the way for half of the images (quarters: {lower} and "
             f"{upper}), to the end for {whole}; error at the end {_mean(order['end'])}"
         )

@@ -7,6 +7,7 @@ import typer
 
 from holdfast.cli.analyse.asking import About, about, asking, block, measured, numbers
 from holdfast.cli.networks import Ready
+from holdfast.cli.output import echo
 from holdfast.cli.screen import percent, table
 from holdfast.errors import RecipeError
 
@@ -99,12 +100,12 @@ def show(answer: "Answer") -> None:
         rows,
         title=f"noise of {settings['sigma']:g}, {settings['copies']} copies of {settings['examples']} images",
     )
-    typer.echo(
+    echo(
         f"upper bounds use the largest logit seen, {result['largest_logit']:.4g}, and the head's longest row, "
         f"{result['longest_row']:.4g}"
     )
     if (share := result["quadratic_share"]) is not None:
-        typer.echo(
+        echo(
             f"the theorem takes the loss for quadratic: its mean squared change is {share:.3g} times that of its "
             "quadratic part (median; 1 for a quadratic)"
         )

@@ -9,6 +9,7 @@ import typer
 
 from holdfast.cli.analyse.asking import about, asking
 from holdfast.cli.networks import Ready
+from holdfast.cli.output import echo
 from holdfast.cli.screen import Bar, percent, table
 from holdfast.errors import DataError, RecipeError, unknown
 
@@ -197,7 +198,7 @@ def show(answer: "Answer") -> None:
     table(columns, rows, title=title)
     replaced = [s["example"] for s in answer.result["surfaces"] if any(s["replaced"])]
     if replaced:
-        typer.echo(f"a direction was zero or parallel to the other, and is random instead: {replaced}")
+        echo(f"a direction was zero or parallel to the other, and is random instead: {replaced}")
 
 
 command = asking(ask, show)

@@ -7,6 +7,7 @@ import typer
 
 from holdfast.cli.analyse.asking import asking, examples
 from holdfast.cli.networks import Ready
+from holdfast.cli.output import echo
 from holdfast.cli.screen import Bar, percent, table
 from holdfast.errors import RecipeError
 
@@ -65,7 +66,7 @@ def show(answer: "Answer") -> None:
     band = f"thickness of ({settings['alpha']:g}, {settings['beta']:g})"
     table(["images", "number", "mean, 95 %", "deviation"], rows, title=band)
     reached = sum(result["reached"]) / len(result["reached"])
-    typer.echo(f"{percent(reached)} of the segments end in the class they aim at")
+    echo(f"{percent(reached)} of the segments end in the class they aim at")
 
 
 command = asking(ask, show)
