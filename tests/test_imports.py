@@ -17,6 +17,7 @@ ORDER = [
     "files",
     "budget",
     "yaml_text",
+    "parquet",
     "rng",
     "types",
     "statistics",

@@ -6,7 +6,6 @@ A part holds the rows of one check on one block of examples. A kill at any momen
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import polars as pl
 
 from holdfast import files
 from holdfast.errors import LedgerError
+from holdfast.parquet import from_parquet, to_parquet
 from holdfast.statistics import Interval, Paired, mcnemar, wilson
 
 STEP = pl.Struct({"step": pl.String, "broke": pl.Boolean, "queries": pl.Int64, "seconds": pl.Float64})
@@ -66,7 +66,7 @@ class Ledger:
     def append(self, part: str, rows: pl.DataFrame) -> None:
         """Write one part, whole or not at all."""
         frame = rows.select([pl.col(name).cast(kind) for name, kind in SCHEMA.items()])
-        files.write_checked(self._file(part), parquet(frame))
+        files.write_checked(self._file(part), to_parquet(frame))
 
     def part(self, part: str) -> pl.DataFrame:
         """The rows of one part."""
@@ -104,22 +104,9 @@ def _worth(word: str, is_number: bool) -> tuple[float, str]:
     return (float(top) / float(bottom or 1) if is_number and float(bottom or 1) else 0.0), word
 
 
-def parquet(frame: pl.DataFrame) -> bytes:
-    """A table as a file."""
-    buffer = io.BytesIO()
-    frame.write_parquet(buffer)
-    return buffer.getvalue()
-
-
 def _read_part(path: Path) -> pl.DataFrame:
     content = files.read_checked(path, remedy="; delete it and evaluate again")
-    try:
-        frame = pl.read_parquet(io.BytesIO(content))
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        line = str(error).splitlines()[0]
-        raise LedgerError(
-            f"{path}: expected a Parquet part of a ledger ({line}); delete it and evaluate again"
-        ) from error
+    frame = from_parquet(content, f"{path}: expected a Parquet part of a ledger", "delete it and evaluate again")
     frame = frame.with_columns(pl.lit(None, SCHEMA[name]).alias(name) for name in ADDED if name not in frame.columns)
     if list(frame.columns) != list(SCHEMA):
         raise LedgerError(f"{path}: expected the columns {', '.join(SCHEMA)}; got {', '.join(frame.columns)}")

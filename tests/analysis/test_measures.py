@@ -10,7 +10,8 @@ from holdfast.analysis.measuring import measure
 from holdfast.analysis.store import Answer
 from holdfast.data import Split
 from holdfast.errors import LedgerError
-from holdfast.results import SCHEMA, parquet
+from holdfast.parquet import to_parquet
+from holdfast.results import SCHEMA
 from tests.tampering import put
 from tests.zoo import images
 
@@ -100,7 +101,7 @@ def test_other_questions_have_rows_of_their_own(tmp_path):
 
 def test_what_holdfast_did_not_write_is_named(tmp_path):
     into = filled(tmp_path)
-    put(into.file(0), parquet(pl.DataFrame({"example": [1]})))
+    put(into.file(0), to_parquet(pl.DataFrame({"example": [1]})))
     with pytest.raises(LedgerError, match="expected the columns run, weights"):
         into.read()
     put(into.file(0), b"nothing")

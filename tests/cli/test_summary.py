@@ -8,7 +8,7 @@ from safetensors.torch import save_file
 
 from holdfast.cli.seeds import Seeds
 from holdfast.cli.summary import other_images, show_summary, summary
-from holdfast.results import parquet
+from holdfast.parquet import to_parquet
 from holdfast.runs import Run
 from tests.report.factory import FakeCheck, composed, make_run, nearest, noise, pgd
 from tests.tampering import put
@@ -137,7 +137,7 @@ def test_runs_on_other_images_are_named(tmp_path):
     import polars as pl
 
     part = tmp_path / "2" / "ledger" / "best-0.parquet"
-    put(part, parquet(pl.read_parquet(part).with_columns(example=pl.col("example") + 7)))
+    put(part, to_parquet(pl.read_parquet(part).with_columns(example=pl.col("example") + 7)))
     note = other_images(runs)
     assert note.startswith("tested on other images than r/v/seed-0: r/v/seed-2 (3 of 10 in common); ")
     assert "data.test_seed" in note

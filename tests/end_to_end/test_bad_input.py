@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save, save_file
 
 from holdfast.data import Digits, write_npz
 from holdfast.models import read_metadata
-from holdfast.results import parquet
+from holdfast.parquet import to_parquet
 from tests.end_to_end import foreign
 from tests.end_to_end.command import holdfast, refused
 from tests.tampering import put
@@ -392,9 +392,9 @@ def test_ledgers(here, verb, kind):
     shutil.copytree(here / RUN, here / "copy")
     part = sorted((here / RUN / "ledger").glob("*.parquet"))[0]
     if kind == "foreign":
-        put(part, parquet(pl.DataFrame({"a": [1]})))
+        put(part, to_parquet(pl.DataFrame({"a": [1]})))
     elif kind == "other kinds of values":
-        put(part, parquet(pl.read_parquet(part).with_columns(label=pl.lit("x"))))
+        put(part, to_parquet(pl.read_parquet(part).with_columns(label=pl.lit("x"))))
     else:
         put(part, part.read_bytes()[:50] if kind == "damaged" else b"")
     assert part.name in refused(*verb, cwd=here)

@@ -11,7 +11,8 @@ from holdfast.cli.asked import Asked
 from holdfast.cli.locks import released_at_the_end
 from holdfast.cli.networks import prepared
 from holdfast.data import subset
-from holdfast.results import Ledger, parquet
+from holdfast.parquet import to_parquet
+from holdfast.results import Ledger
 from tests.end_to_end.command import good, holdfast, refused, said
 from tests.tampering import put
 
@@ -142,7 +143,7 @@ def test_runs_without_a_common_image_are_not_compared(place):
     import polars as pl
 
     for part in part_files:
-        put(part, parquet(pl.read_parquet(part).with_columns(example=pl.col("example") + 1000)))
+        put(part, to_parquet(pl.read_parquet(part).with_columns(example=pl.col("example") + 1000)))
     line = refused("compare", *RUNS, cwd=place)
     assert "have no test image in common: not compared; measure them on the same ones" in line
 
@@ -152,7 +153,7 @@ def test_results_of_unrecorded_other_images_are_not_added_to(place):
     import polars as pl
 
     for part in (place / RUNS[0] / "ledger").glob("*.parquet"):
-        put(part, parquet(pl.read_parquet(part).with_columns(example=pl.col("example") + 1)))
+        put(part, to_parquet(pl.read_parquet(part).with_columns(example=pl.col("example") + 1)))
     line = refused("evaluate", RUNS[0], "--checks", "quick", cwd=place)
     assert "holds results of other test images" in line
     assert "--fresh" in line

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from holdfast.errors import LedgerError
+from holdfast.parquet import to_parquet
 from holdfast.report import read_run, read_runs, write_report
-from holdfast.results import parquet
 from tests.report.factory import FakeCheck, make_run, pgd
 from tests.report.reading import read
 from tests.tampering import put
@@ -39,7 +39,7 @@ def test_without_clean_check_or_common_examples_the_worst_case_is_unknown(tmp_pa
     part = other / "ledger" / "best-1.parquet"
     import polars as pl
 
-    put(part, parquet(pl.read_parquet(part).with_columns(example=pl.col("example") + 2)))
+    put(part, to_parquet(pl.read_parquet(part).with_columns(example=pl.col("example") + 2)))
     page = read(write_report([run, other], tmp_path / "report.html"))
     assert "Clean images were not checked. Worst case in linf: 100.0 % at eps=0.1." in page.words
     assert "Worst case in linf: unknown at eps=0.1 (no example went through all its checks)." in page.words
@@ -135,7 +135,7 @@ def test_abstaining_is_counted_as_no_answer(tmp_path: Path) -> None:
 
     run = make_run(tmp_path / "run", [CLEAN])
     part = run / "ledger" / "best-0.parquet"
-    put(part, parquet(pl.read_parquet(part).with_columns(prediction=pl.lit(-1, dtype=pl.Int32))))
+    put(part, to_parquet(pl.read_parquet(part).with_columns(prediction=pl.lit(-1, dtype=pl.Int32))))
     matrix = read(write_report([run], tmp_path / "report.html")).table("Rows are the true class")
     assert matrix["True class"] == ["cat", "dog", "no answer"]
     assert matrix["dog"] == ["0", "0", "1"]

@@ -6,7 +6,6 @@ there. Rows go with those of the ledger by `weights_hash` and `example`.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ import polars as pl
 from holdfast import files
 from holdfast.analysis.store import Answer
 from holdfast.errors import LedgerError
-from holdfast.results import parquet
+from holdfast.parquet import from_parquet, to_parquet
 
 COMMON: dict[str, Any] = {
     "run": pl.String,
@@ -62,7 +61,7 @@ class Measures:
         frame = pl.DataFrame(dict(columns)).with_columns(**{name: pl.lit(value) for name, value in same.items()})
         own = [name for name in frame.columns if name not in COMMON]
         frame = frame.select(*[pl.col(name).cast(kind) for name, kind in COMMON.items()], *own)
-        files.write_checked(self.file(block), parquet(frame))
+        files.write_checked(self.file(block), to_parquet(frame))
 
     def read(self) -> pl.DataFrame:
         """All rows in the order of the examples; no rows and no columns of its own where nothing was measured.
@@ -103,11 +102,7 @@ def read_measured(run: Path, answers: Sequence[Answer]) -> list[Measured]:
 
 def _read(path: Path) -> pl.DataFrame:
     content = files.read_checked(path, remedy="; delete it and ask again")
-    try:
-        frame = pl.read_parquet(io.BytesIO(content))
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        line = str(error).splitlines()[0]
-        raise LedgerError(f"{path}: expected measures by holdfast ({line}); delete it and ask again") from error
+    frame = from_parquet(content, f"{path}: expected measures by holdfast", "delete it and ask again")
     if {name: frame.schema.get(name) for name in COMMON} != COMMON:
         raise LedgerError(f"{path}: expected the columns {', '.join(COMMON)}; delete it and ask again")
     return frame
