@@ -1,6 +1,7 @@
 """Files appear whole or not at all, are read as they were written, and never through a link."""
 
 import contextlib
+import errno
 import itertools
 import os
 import random
@@ -46,6 +47,26 @@ def test_nothing_is_visible_under_the_final_name_before_it_is_on_disk(tmp_path, 
         assert files.TEMPORARY.fullmatch(temporary.name)
     assert seen == [False, True]  # the file, and after the renaming its directory
     assert path.read_bytes() == b"whole"
+
+
+@pytest.mark.parametrize("call", ["first", "second"])
+def test_a_full_disk_names_the_file_and_leaves_the_old_one(tmp_path, monkeypatch, call):
+    path, left = tmp_path / "file", {"first": 0, "second": 1}[call]
+    write_checked(path, b"old")
+    flush, calls = os.fsync, itertools.count()
+
+    def full(handle):
+        if next(calls) >= left:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        flush(handle)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space left") as caught:
+            write_checked(path, b"new")
+    assert caught.value.filename in (str(path), str(tmp_path / CHECKSUMS))
+    assert read_checked(path) == b"old"
+    assert names(tmp_path) == [CHECKSUMS, "file"]
 
 
 def test_links_in_the_place_of_a_file_are_replaced_and_not_followed(tmp_path):

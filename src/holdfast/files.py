@@ -82,7 +82,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     try:
-        with open(handle, "w+b") as file:
+        with _named(path), open(handle, "w+b") as file:
             yield file
             file.flush()
             os.fsync(handle)
@@ -90,6 +90,17 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         _flush_directory(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Let errors of the system say which file they are about, such as that the disk is full."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
 
 
 def remove(path: Path) -> None:
@@ -164,7 +175,7 @@ def _note(path: Path, what: str) -> None:
     """Append a line for a file and flush it to disk."""
     file = path.parent / CHECKSUMS
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-    with open(os.open(file, flags, 0o666), "r+b") as journal:
+    with _named(file), open(os.open(file, flags, 0o666), "r+b") as journal:
         end = journal.seek(0, io.SEEK_END)
         if end:
             journal.seek(end - 1)
