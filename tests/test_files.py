@@ -153,17 +153,22 @@ def test_checksums_are_those_of_sha256sum(tmp_path):
     assert (done.returncode, done.stdout.split()) == (0, ["a:", "OK", "b.txt:", "OK"])
 
 
-def test_the_content_before_is_accepted_where_a_kill_may_have_left_it_and_no_older_one(tmp_path, monkeypatch):
+def test_what_kills_may_have_left_is_accepted_and_what_was_never_written_is_not(tmp_path, monkeypatch):
     path = tmp_path / "file"
     for content in (b"1", b"2"):
         write_checked(path, content)
     with monkeypatch.context() as patched:
-        patched.setattr(files, "replacing", None)  # killed after the checksum was noted
-        with pytest.raises(TypeError):
-            write_checked(path, b"3")
+        patched.setattr(files, "replacing", None)  # killed again and again after the checksum was noted
+        for content in (b"3", b"3", b"4"):
+            with pytest.raises(TypeError):
+                write_checked(path, content)
     assert read_checked(path) == b"2"
-    write_checked(path, b"4")
-    path.write_bytes(b"2")
+    path.write_bytes(b"5")
+    with pytest.raises(LedgerError, match="damaged or changed"):
+        read_checked(path)
+    remove(path)
+    write_checked(path, b"6")
+    path.write_bytes(b"2")  # of a file that was removed
     with pytest.raises(LedgerError, match="damaged or changed"):
         read_checked(path)
 

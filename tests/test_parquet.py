@@ -50,7 +50,12 @@ def test_a_list_of_many_values_in_one_row_is_refused(monkeypatch):
         read(content)
 
 
-@pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1" * 4, b"PAR1\xff\xff\xff\x7fPAR1", b"no table at all"])
+NESTED = b"PAR1" + b"\x19" * 5000 + (5000).to_bytes(4, "little") + b"PAR1"
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"PAR1", b"PAR1" * 4, b"PAR1\xff\xff\xff\x7fPAR1", b"no table at all", NESTED]
+)
 def test_what_is_no_table_is_one_error(content):
     with pytest.raises(LedgerError, match=r"part: expected a table \(.*\); delete it"):
         read(content)

@@ -46,7 +46,7 @@ def test_the_number_of_values_is_counted_exactly():
         ("2024-13-45", "month must be"),
         (b"\xff\xfe\x00", "unacceptable character|can't decode|invalid"),
         ("!!python/object/apply:os.system [ls]", "could not determine a constructor"),
-        ("a: 1\na: 2", "'a' is said twice"),
+        ("a: 1\na: 2", "'a' is given twice"),
     ],
 )
 def test_what_is_no_plain_value_is_one_kind_of_error(text, what):

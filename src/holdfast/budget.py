@@ -14,6 +14,7 @@ from holdfast.errors import DataError, HoldfastError, RecipeError
 VARIABLE = "HOLDFAST_MAX_BYTES"
 SHARE = 0.5
 """Of the machine's memory that one file may need."""
+BLOCK = 1 << 20
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 
@@ -51,11 +52,12 @@ def decompressed(source: bytes | BinaryIO, what: str) -> bytes:
         DataError: if it does not.
         OSError, EOFError, zlib.error: if it is damaged.
     """
-    budget = memory_budget()
+    content = bytearray()
     with gzip.open(io.BytesIO(source) if isinstance(source, bytes) else source) as file:
-        content = file.read(budget + 1)
-    require_budget(len(content), what)
-    return content
+        while block := file.read(BLOCK):
+            content += block
+            require_budget(len(content), what)
+    return bytes(content)
 
 
 def parse_bytes(text: str, where: str) -> int:

@@ -3,8 +3,8 @@
 A file appears under its name at once: it is written under a random temporary name that nobody else can have made,
 flushed to disk and renamed, and the directory is flushed as well. Before that its SHA-256 is appended to the
 `checksums.txt` of its directory, in the format of `sha256sum`. So whatever a kill or a loss of power leaves has a
-checksum there, and reading refuses content without one of those that belong to the name. Files of versions that kept no
-checksums are read as they are.
+checksum there, and reading refuses content without one of those that belong to the name: what was never written there.
+Files of versions that kept no checksums are read as they are.
 """
 
 from __future__ import annotations
@@ -166,8 +166,8 @@ def _kind(mode: int) -> str:
     return next((name for name, holds in kinds.items() if holds(mode)), "a special file")
 
 
-def _known(path: Path) -> tuple[str, ...]:
-    """The checksums that a file may have: the last that was noted, or the one before if a kill came in between."""
+def _known(path: Path) -> set[str]:
+    """The checksums that a file may have: of all that was written there, since kills may have left any of it."""
     return _Journal(path.parent / CHECKSUMS).known(path.name)
 
 
@@ -195,19 +195,19 @@ class _Journal:
 
     def __init__(self, file: Path) -> None:
         self._file, self._state = file, (0, 0, 0)
-        self._content, self._known = b"", dict[str, tuple[str, ...]]()
+        self._content, self._known = b"", dict[str, set[str]]()
 
-    def known(self, name: str) -> tuple[str, ...]:
-        """The last two checksums of a file since it was removed last."""
+    def known(self, name: str) -> set[str]:
+        """All checksums of a file since it was removed last."""
         try:
             stated = os.stat(self._file, follow_symlinks=False)
         except FileNotFoundError:
-            return ()
+            return set()
         state = (stated.st_ino, stated.st_size, stated.st_mtime_ns)
         if state != self._state:
             self._read_on(read_regular(self._file))
             self._state = state
-        return self._known.get(name, ())
+        return self._known.get(name, set())
 
     def _read_on(self, content: bytes) -> None:
         if not content.startswith(self._content):
@@ -215,7 +215,10 @@ class _Journal:
         for line in content[len(self._content) :].decode("utf-8", "replace").split("\n"):
             if match := LINE.fullmatch(line):
                 what, name = match.groups()
-                self._known[name] = () if what == "removed" else (*self._known.get(name, ()), what)[-2:]
+                if what == "removed":
+                    self._known.pop(name, None)
+                else:
+                    self._known.setdefault(name, set()).add(what)
         self._content = content[: content.rfind(b"\n") + 1]
 
 

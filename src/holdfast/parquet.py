@@ -150,6 +150,8 @@ def _value(source: _Bytes, kind: int, depth: int, *, inside: bool = False) -> An
     if kind == BINARY:
         return source.take(source.varint())
     if kind in (LIST, SET):
+        if depth > NESTED:
+            raise ValueError("damaged footer")
         head = source.take(1)[0]
         count = source.varint() if head >> 4 == 15 else head >> 4
         return [_value(source, head & 0xF, depth + 1, inside=True) for _ in range(count)]

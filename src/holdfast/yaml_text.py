@@ -6,12 +6,15 @@ from typing import Any
 
 import yaml
 
+LONGEST = 5_000_000
+"""Characters of a text."""
+
 MOST_VALUES = 100_000
 """Values in a text, those that aliases repeat counted as often as they stand there."""
 
 
 class Loader(yaml.SafeLoader):
-    """Safe YAML in which a key said twice is an error."""
+    """Safe YAML in which a key given twice is an error."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         """Refuse a key that is there already."""
@@ -22,7 +25,7 @@ class Loader(yaml.SafeLoader):
             key = self.construct_object(key_node)
             if isinstance(key, str) and key in seen:
                 mark = key_node.start_mark
-                raise yaml.constructor.ConstructorError(None, None, f"'{key}' is said twice", mark)
+                raise yaml.constructor.ConstructorError(None, None, f"'{key}' is given twice", mark)
             seen.add(key if isinstance(key, str) else id(key_node))
         return super().construct_mapping(node, deep)
 
@@ -33,6 +36,8 @@ def parse_yaml(text: str | bytes) -> tuple[Any, Any]:
     Raises:
         yaml.YAMLError: if it is no YAML, has tags, or stands for too many values.
     """
+    if len(text) > LONGEST:
+        raise yaml.YAMLError(f"got {len(text):,} characters, more than {LONGEST:,}")
     try:
         loader = Loader(text)
         node = loader.get_single_node()

@@ -1,5 +1,6 @@
 """Run directories that somebody has changed, that lead elsewhere, or where two processes work at once."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -8,6 +9,7 @@ import sys
 import pytest
 
 from tests.end_to_end.command import good, holdfast, refused
+from tests.tampering import put
 from tests.training.tiny import TEXT
 
 RUN = "runs/tiny/seed-0"
@@ -58,11 +60,13 @@ def test_files_that_are_links_or_pipes_are_not_read(place, tmp_path, name, kind)
     assert not any("private words" in page.read_text() for page in place.rglob("*.html"))
 
 
-@pytest.mark.parametrize("name", ["best.safetensors", "last.safetensors", "metrics.jsonl", "state.pt", "run.json"])
+@pytest.mark.parametrize(
+    "name", ["best.safetensors", "last.safetensors", "metrics.jsonl", "state.pt", "run.json", "recipe.yaml"]
+)
 def test_a_file_that_is_gone_is_named_and_nothing_is_trained_again(place, name):
     (place / RUN / name).unlink()
     line = refused("run", "tiny.yaml", cwd=place)
-    assert f"{RUN}/{name}: was written and is missing; restore it, or start over with --fresh" in line
+    assert f"{RUN}/{name}: was written and is missing; restore it, delete its lines in checksums.txt to go on" in line
     good("run", "tiny.yaml", "--fresh", cwd=place)
     good("run", "tiny.yaml", cwd=place)
 
@@ -102,7 +106,7 @@ def test_two_processes_do_not_work_on_one_run_and_a_killed_one_leaves_it_free(pl
         commands = [["run", "tiny.yaml"], ["train", "tiny.yaml", "--fresh"], ["evaluate", RUN], ["audit", RUN]]
         for command in [*commands, ["attack", RUN, "--attack", "fgsm", "--norm", "linf", "--eps", "0.1"]]:
             line = refused(*command, cwd=place)
-            assert f"{RUN}: another holdfast works here (process {holder.pid}); wait until it has ended" in line
+            assert f"{RUN}: another holdfast works here (process {holder.pid} on " in line
         good("report", RUN, cwd=place)  # which only reads
     finally:
         holder.kill()
@@ -139,3 +143,31 @@ def test_class_names_do_not_lead_out_of_a_directory(tmp_path):
     made = {path.name for path in (tmp_path / "in/out/fog-1").iterdir()}
     assert len(made) == 2
     assert {path.name for path in tmp_path.iterdir()} == {"bad.npz", "in"}
+
+
+def test_one_of_two_weights_is_enough_to_evaluate(place):
+    (place / RUN / "last.safetensors").unlink()
+    (place / RUN / "state.pt").unlink()
+    good("evaluate", RUN, cwd=place)
+
+
+def test_a_run_that_names_another_does_not_touch_it(place):
+    info = json.loads((place / RUN / "run.json").read_text())
+    hostile = place / "hostile"
+    put(hostile / "run.json", json.dumps({**info, "network": {"file": RUN, "data": {"source": "digits"}}}))
+    before = {path: path.read_bytes() for path in (place / RUN).rglob("*") if path.is_file()}
+    line = refused("evaluate", "hostile", "--fresh", cwd=place)
+    assert f"hostile/run.json: network.file: expected a weights file; got '{RUN}'" in line
+    assert {path: path.read_bytes() for path in (place / RUN).rglob("*") if path.is_file()} == before
+
+
+def test_a_search_directory_with_links_is_refused(place):
+    text = CHECKED.replace("lr: 0.1", "lr: {search: log, low: 0.01, high: 0.1}") + "search: {trials: 1}\n"
+    (place / "found.yaml").write_text(
+        text.replace("name: tiny", "name: found").replace("checks:", "evaluate: {}\nchecks:")
+    )
+    (place / "runs/found").mkdir()
+    (place / "private").write_text("no end of line")
+    (place / "runs/found/search.journal").symlink_to(place / "private")
+    assert "search.journal: expected a regular file or directory" in refused("search", "found.yaml", cwd=place)
+    assert (place / "private").read_text() == "no end of line"

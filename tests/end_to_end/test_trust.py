@@ -12,6 +12,7 @@ import pytest
 from holdfast.models import read_metadata, read_state, write_weights
 from holdfast.models.external import Python
 from holdfast.recipe import Recipe, parse_recipes, to_yaml
+from holdfast.runs import code_of, fingerprints
 from tests.end_to_end.command import good, holdfast, refused
 from tests.tampering import put
 from tests.training.tiny import TEXT
@@ -63,6 +64,33 @@ def test_a_recipe_that_names_code_is_asked_about_once(place, verb):
         file.write("\n# changed\n")
     assert "expected --trust" in refused(verb, "named.yaml", cwd=place)
     assert not ran(place)
+
+
+def test_what_is_shown_is_what_would_be_imported(place, monkeypatch):
+    monkeypatch.chdir(place)
+    (place / "subprocess.py").write_text("# a decoy: the working directory comes last\n")
+    (place / "nets").mkdir()
+    for name in ("nets.py", "nets/__init__.py"):  # the package comes first
+        (place / name).write_text("def make(): ...\n")
+    recipes = {name: parse_recipes(TEXT.replace("{mlp: {hidden: [8]}}", f"{{python: '{name}'}}")) for name in NAMES}
+    files = {name: code_of(recipes[name])[name] for name in NAMES}
+    assert files["subprocess:getoutput"] == Path(subprocess.__file__)
+    assert files["nets:make"] == place / "nets/__init__.py"
+    before = fingerprints(recipes["nets:make"])
+    (place / "nets/__init__.py").write_text("def make(): return 1\n")
+    assert fingerprints(recipes["nets:make"]) != before
+
+
+NAMES = ("subprocess:getoutput", "nets:make")
+
+
+def test_some_variants_of_a_trusted_recipe_are_trusted(place):
+    text = (
+        TEXT.replace("{mlp: {hidden: [8]}}", "{python: 'theirs:make'}") + "variants: {a: {}, b: {train: {epochs: 1}}}\n"
+    )
+    (place / "both.yaml").write_text(text)
+    good("train", "both.yaml", "--trust", cwd=place)
+    good("train", "both.yaml", "--only", "b", cwd=place)
 
 
 def test_a_search_asks_too_and_so_do_its_workers(place):

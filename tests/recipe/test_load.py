@@ -279,7 +279,7 @@ def test_a_bad_override_says_what_was_expected(override, says):
         ("variants:\n  a:\n    trian: {}", "trian: unknown name 'trian'"),
         ("variants:\n  a:\n    train:\n      epochz: 1", "r.yaml:7: variants.a.train.epochz: unknown name 'epochz'"),
         ("train:\n  epochs: x\nvariants:\n  a: {train: {clip: 1}}", "r.yaml:5: train.epochs: expected a valid integer"),
-        ("train:\n  epochs: 3\n  epochs: 4", "r.yaml:6: expected YAML; 'epochs' is said twice"),
+        ("train:\n  epochs: 3\n  epochs: 4", "r.yaml:6: expected YAML; 'epochs' is given twice"),
         ("train: {epochs: [}", "r.yaml:4: expected YAML; "),
         ("train: &t [*t]", "r.yaml: expected YAML; got values nested without end"),
         ("seed: 2024-13-45", "r.yaml: expected YAML; month must be in 1..12"),

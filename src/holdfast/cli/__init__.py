@@ -44,7 +44,10 @@ def _version(asked: bool) -> None:
 def _options(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
     max_bytes: str | None = typer.Option(
-        None, "--max-bytes", metavar="SIZE", help="Memory that one file may need, such as 8G (default: half of it)."
+        None,
+        "--max-bytes",
+        metavar="SIZE",
+        help="Memory that a file may need, such as 8G (default: half of all memory).",
     ),
 ) -> None:
     if max_bytes is not None:

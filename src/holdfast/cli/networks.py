@@ -85,6 +85,8 @@ def _remembered(asked: Asked, path: Path, device: torch.device) -> Ready:
             "found neither"
         )
     if "file" in network:
+        if not Path(network["file"]).is_file():
+            raise CheckpointError(f"{run.info_file}: network.file: expected a weights file; got {network['file']!r}")
         where = f"{run.info_file}: network.data"
         data: DataRecipe = parse(DataRecipe, network.get("data"), where=lambda at: ".".join((where, *at)))
         return own(asked, Path(network["file"]), device, run, data)
@@ -123,7 +125,7 @@ def own(
         hint = "; --grey reads a folder in one channel" if splits.shape == (3, *card.shape[1:]) else ""
         raise DataError(f"{splits.name}: expected {_kind(card)}, as {path} was trained on; got {_kind(splits)}{hint}")
     chosen = recipe.checks if asked.checks is None else tuple(read_checks(asked.checks, "--checks"))
-    if path.is_dir() and other is None:
+    if run is None and path.is_dir() and other is None:
         job = work.Job(recipe, Run(path), asked.trust)
         hold(job.run)
         if asked.fresh:

@@ -29,6 +29,7 @@ SHOWN = 10
 """Trials in the table on the screen."""
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+SAFE_PATH = "PYTHONSAFEPATH"
 
 
 def command(
@@ -123,9 +124,10 @@ def _together(errand: Errand, plan: Plan, study: Any, total: int, workers: int, 
     from holdfast.search import ended
 
     context = multiprocessing.get_context("spawn")  # a fork would share threads and devices that cannot be shared
-    problems = context.SimpleQueue()
-    crew = [context.Process(target=_worker, args=(errand, os.getpid(), problems), daemon=True) for _ in range(workers)]
     with _one_thread():
+        problems = context.SimpleQueue()
+        work = {"target": _worker, "args": (errand, os.getpid(), problems), "daemon": True}
+        crew = [context.Process(**work) for _ in range(workers)]  # type: ignore[arg-type]
         for member in crew:
             member.start()
     try:
@@ -153,9 +155,10 @@ def _together(errand: Errand, plan: Plan, study: Any, total: int, workers: int, 
 @contextmanager
 def _one_thread() -> Iterator[None]:
     """For processes started meanwhile: one thread each, and Ctrl-C is for the one that started them."""
-    before = {name: os.environ.get(name) for name in THREADS}
+    before = {name: os.environ.get(name) for name in (*THREADS, SAFE_PATH)}
     handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ.update(dict.fromkeys(THREADS, "1"))
+    os.environ[SAFE_PATH] = "1"  # nor does Python put the working directory first in their path
     try:
         yield
     finally:

@@ -28,19 +28,19 @@ def allowed_code(recipes: Sequence[Recipe], file: Path, *, trust: bool) -> froze
     Raises:
         RecipeError: if they name some and are not trusted, with what would run and the remedy.
     """
-    from holdfast.runs import code_of, fingerprint
+    from holdfast.runs import code_of, fingerprints
 
     code = code_of(recipes)
     if not code:
         return frozenset()
-    mark, known = fingerprint(recipes), _marks()
-    if not trust and mark not in known:
+    new = fingerprints(recipes) - _marks()
+    if new and not trust:
         raise RecipeError(
             f"{file}: expected --trust, since this recipe runs code that could do anything: {in_words(code)}; look at "
             "it first; --trust is remembered until the recipe or this code changes"
         )
-    if mark not in known:
-        _remember(mark, file)
+    if new:
+        _remember(new, file)
     return frozenset(code)
 
 
@@ -63,11 +63,11 @@ def _marks() -> frozenset[str]:
     return frozenset(line.split(" ")[0] for line in lines)
 
 
-def _remember(mark: str, file: Path) -> None:
-    """Add a line for people, too; who cannot write there is asked again."""
+def _remember(marks: set[str], file: Path) -> None:
+    """Add a line for each, with the file for people; who cannot write there is asked again."""
     try:
         _memory().parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with _memory().open("a", encoding="utf-8") as memory:
-            memory.write(f"{mark} {str(file.absolute())!r}\n")
+            memory.writelines(f"{mark} {str(file.absolute())!r}\n" for mark in sorted(marks))
     except OSError as error:
         echo(f"{_memory()}: cannot remember --trust: {error.strerror}", err=True)

@@ -6,6 +6,7 @@ import io
 import pickle
 import re
 import warnings
+import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -161,9 +162,14 @@ def _from_safetensors(path: Path, data: bytes) -> dict[str, Tensor]:
 
 def _from_torch(path: Path, data: bytes) -> object:
     try:
+        if zipfile.is_zipfile(io.BytesIO(data)):
+            with zipfile.ZipFile(io.BytesIO(data)) as members:
+                require_budget(sum(one.file_size for one in members.infolist()), str(path), error=CheckpointError)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what it warns of ends in an error below
             return torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+    except CheckpointError:
+        raise
     except pickle.UnpicklingError as error:
         raise CheckpointError(f"{path}: expected a state dict; got {_pickled(error)}; {STATE_DICT}") from error
     except RuntimeError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import typing
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ from holdfast.yaml_text import load_yaml, parse_yaml
 
 Path_ = tuple[str, ...]
 EXTRA = ("variants", "seeds")
-MOST_SEEDS = MOST_VARIANTS = 1_000
+MOST_SEEDS = MOST_VARIANTS = MOST_RUNS = 1_000
 
 
 def load_recipes(path: Path | str, overrides: Sequence[str] = (), *, only: Sequence[str] = ()) -> list[Recipe]:
@@ -55,6 +56,10 @@ def parse_recipes(
         raise RecipeError(f"{file}: variants: expected at most {MOST_VARIANTS}; got {len(variants)}; split the recipe")
     if not isinstance(variants, dict):
         raise RecipeError(f"{file}: variants: expected names with what they change; got {type(variants).__name__}")
+    if len(variants) * len(seeds) > MOST_RUNS:
+        raise RecipeError(
+            f"{file}: expected at most {MOST_RUNS} runs; got {len(variants)} variants x {len(seeds)} seeds"
+        )
     _known_keys(said, file, lines)
     known = [str(variant) for variant in variants if variant != ""]
     for name in only:
@@ -91,10 +96,10 @@ def _seeds(said: dict[str, Any], file: Path) -> list[int]:
 
 def _distinct(recipe: Recipe, file: Path) -> None:
     """The ledger tells checks apart by their labels, so none may come twice."""
-    labels = [describe(check, Check)[1] for check in recipe.checks]
-    for label in labels:
-        if labels.count(label) > 1:
-            raise RecipeError(f"{file}: checks: expected each check once; got '{label}' {labels.count(label)} times")
+    counts = Counter(describe(check, Check)[1] for check in recipe.checks)
+    for label, count in counts.items():
+        if count > 1:
+            raise RecipeError(f"{file}: checks: expected each check once; got '{label}' {count} times")
 
 
 def _known_keys(said: dict[str, Any], file: Path, lines: dict[Path_, int]) -> None:

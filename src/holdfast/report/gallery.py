@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from holdfast import files
+from holdfast.budget import require_budget
 from holdfast.errors import LedgerError
 
 SIDE = 96  # pixels on the page that a small image is magnified to, at most
@@ -100,7 +101,10 @@ def magnified(x: NDArray[np.floating], z: NDArray[np.floating], factor: float) -
 
 def _read(path: Path) -> Gallery:
     try:
-        with np.load(io.BytesIO(files.read_checked(path)), allow_pickle=False) as file:
+        content = files.read_checked(path)
+        with zipfile.ZipFile(io.BytesIO(content)) as members:
+            require_budget(sum(one.file_size for one in members.infolist()), str(path), error=LedgerError)
+        with np.load(io.BytesIO(content), allow_pickle=False) as file:
             fields: dict[str, Any] = {name: file[name] for name in FIELDS}
     except (ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise LedgerError(f"{path}: expected a gallery with {', '.join(FIELDS)} ({error})") from error

@@ -75,22 +75,23 @@ def _networks(recipe: Recipe) -> list[Architecture]:
 
 
 def _file(module: str) -> Path | None:
-    """The file of a module, found without importing anything."""
-    parts = module.split(".")
-    for place in (os.getcwd(), *sys.path):
-        base = Path(place or ".").joinpath(*parts)
-        for file in (base.with_suffix(".py"), base / "__init__.py"):
+    """The file of a module, found as an import would find it, without importing anything."""
+    parts, here = module.split("."), os.getcwd()
+    for place in (*(place for place in sys.path if place not in ("", here)), here):  # the order of `Python`
+        base = Path(place).joinpath(*parts)
+        for file in (base / "__init__.py", base.with_suffix(".py")):
             if all(parts) and file.is_file():
                 return file
     return None
 
 
-def fingerprint(recipes: Sequence[Recipe]) -> str:
-    """What tells recipes and the code they run from others: all their fields, and the content of the files."""
-    digest = hashlib.sha256()
-    for recipe in recipes:
-        digest.update(to_yaml(recipe, Recipe).encode())
+def fingerprints(recipes: Sequence[Recipe]) -> set[str]:
+    """What tells recipes and the code they run from others: one of each recipe, one of each file with its packages."""
+    texts = [to_yaml(recipe, Recipe).encode() for recipe in recipes]
     for factory, file in code_of(recipes).items():
-        digest.update(factory.encode())
-        digest.update(b"" if file is None else file.read_bytes())
-    return digest.hexdigest()
+        levels = factory.partition(":")[0].count(".")
+        around = [] if file is None else [*file.parents][: levels + 1]
+        sources = [file, *(place / "__init__.py" for place in around)]
+        content = [source.read_bytes() for source in sources if source is not None and source.is_file()]
+        texts.append(b"\0".join([factory.encode(), *content]))
+    return {hashlib.sha256(text).hexdigest() for text in texts}

@@ -89,7 +89,9 @@ class Run:
         """What `run.json` says; empty if there is none."""
         if not self.info_file.exists():
             return {}
-        content = files.read_checked(self.info_file, error=CheckpointError, remedy="; delete it and repeat")
+        content = files.read_checked(
+            self.info_file, error=CheckpointError, remedy="; restore it, or start over with --fresh"
+        )
         try:
             said: dict[str, Any] = json.loads(content)
         except ValueError:
@@ -123,9 +125,11 @@ class Run:
             raise RecipeError(
                 f"{self.path}: another holdfast works here (process {who}); wait until it has ended"
             ) from None
+        except OSError as error:
+            raise CheckpointError(f"{self.path}: cannot be locked: {error.strerror}") from None
         try:
             with files.replacing(holder) as file:
-                file.write(f"{os.getpid()}\n".encode())
+                file.write(f"{os.getpid()} on {platform.node()}\n".encode())
             yield
         finally:
             lock.release()
@@ -133,9 +137,10 @@ class Run:
     def clear(self) -> None:
         """Delete everything, but for the lock of the process that does so."""
         files.refuse_links(self.path, error=CheckpointError)
-        for entry in self.path.iterdir():
-            if entry.name not in (LOCK, HOLDER):
-                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+        first, last = (self.state.name, "recipe.yaml"), (files.CHECKSUMS,)  # half of it is never taken for a run
+        entries = [entry for entry in self.path.iterdir() if entry.name not in (LOCK, HOLDER)]
+        for entry in sorted(entries, key=lambda one: (one.name in last, one.name not in first)):
+            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
 
     def check(self, *, training: bool = False) -> None:
         """Refuse a directory that leads elsewhere, or from which something is gone that was written there.
@@ -147,10 +152,14 @@ class Run:
             CheckpointError: naming what is in the way or missing, with the remedy.
         """
         files.refuse_links(self.path, error=CheckpointError)
-        needed = (self.weights("best"), self.weights("last"), self.info_file)
-        for file in (*needed, self.metrics, self.state) if training else needed:
+        best, last = self.weights("best"), self.weights("last")
+        needed = [best, self.info_file] if best.exists() else [best, last, self.info_file]
+        for file in [*needed, last, self.metrics, self.state, self.path / "recipe.yaml"] if training else needed:
             if files.is_missing(file):
-                raise CheckpointError(f"{file}: was written and is missing; restore it, or start over with --fresh")
+                raise CheckpointError(
+                    f"{file}: was written and is missing; restore it, delete its lines in {files.CHECKSUMS} to go on "
+                    "without it, or start over with --fresh"
+                )
 
     def begun(self) -> bool:
         """Whether anything was trained or measured."""

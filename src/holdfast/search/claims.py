@@ -27,7 +27,7 @@ class Lock:
     def acquire(self, *, wait: bool = True) -> bool:
         """Take it, or with `wait=False` say that another process holds it."""
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        handle = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BaseException as error:

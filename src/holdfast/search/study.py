@@ -18,6 +18,7 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.study import Study
 from optuna.trial import Trial
 
+from holdfast import files
 from holdfast.errors import HoldfastError, LedgerError, RecipeError
 from holdfast.search.claims import Lock
 from holdfast.search.plan import Plan
@@ -43,6 +44,7 @@ def open_study(plan: Plan, directory: Path, storage: str | None = None) -> Study
         RecipeError: the study there is about another recipe, or the database cannot be used.
         LedgerError: the journal is damaged.
     """
+    files.refuse_links(directory, error=LedgerError)
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     with _in_one_line(directory, storage), warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
@@ -73,6 +75,7 @@ def forget_study(plan: Plan, directory: Path, storage: str | None = None) -> Non
             there = _storage(directory, storage)
             if plan.name in optuna.get_all_study_names(there):
                 optuna.delete_study(study_name=plan.name, storage=there)
+    files.refuse_links(directory, error=LedgerError)
     for name in ("trials", "locks", "pareto"):
         shutil.rmtree(directory / name, ignore_errors=True)
     for name in (JOURNAL, f"{JOURNAL}.lock", "best.yaml", "search.html"):
