@@ -92,28 +92,29 @@ def run_trial(
         return Ended(trial.number, "failed", error=str(problem))
     run = Run(out / recipe.name)
     splits = images(recipe).as_recorded(run)
-    run.claim(recipe)
-    said = {path: plan.ranges[path].decode(value) for path, value in drawn.items()}
-    run.tell(
-        name=recipe.name, recipe=plan.name, variant=None, seed=recipe.seed, versions=versions(), data=splits.facts(),
-        search={"trial": trial.number, "values": said},
-    )  # fmt: skip
-    watch = Watch(trial, plan, recipe, device, trust)
-    values: tuple[float, ...] = ()
-    error = None
-    try:
-        pruned = yield from _trained(watch, run, splits)
-        if not pruned:
-            values = yield from _measured(watch, run, splits)
-    except MENDABLE as problem:
-        pruned, error = False, " ".join(str(problem).split()) or type(problem).__name__
-    if error is None and not all(map(math.isfinite, values)):
-        error = f"expected finite values; got {', '.join(map(str, values))}"
-    watch.tell(values)
-    run.tell(seconds={**run.info().get("seconds", {}), "train": watch.seconds})
-    if error is not None:
-        return Ended(trial.number, "failed", error=error)
-    return Ended(trial.number, "pruned" if pruned else "complete", values)
+    with run.lock():
+        run.claim(recipe)
+        said = {path: plan.ranges[path].decode(value) for path, value in drawn.items()}
+        run.tell(
+            name=recipe.name, recipe=plan.name, variant=None, seed=recipe.seed, versions=versions(),
+            data=splits.facts(), search={"trial": trial.number, "values": said},
+        )  # fmt: skip
+        watch = Watch(trial, plan, recipe, device, trust)
+        values: tuple[float, ...] = ()
+        error = None
+        try:
+            pruned = yield from _trained(watch, run, splits)
+            if not pruned:
+                values = yield from _measured(watch, run, splits)
+        except MENDABLE as problem:
+            pruned, error = False, " ".join(str(problem).split()) or type(problem).__name__
+        if error is None and not all(map(math.isfinite, values)):
+            error = f"expected finite values; got {', '.join(map(str, values))}"
+        watch.tell(values)
+        run.tell(seconds={**run.info().get("seconds", {}), "train": watch.seconds})
+        if error is not None:
+            return Ended(trial.number, "failed", error=error)
+        return Ended(trial.number, "pruned" if pruned else "complete", values)
 
 
 class Images:
