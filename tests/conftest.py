@@ -5,7 +5,6 @@ CONTRIBUTING.md, section Tests, says when to use which.
 
 import itertools
 import random
-import tempfile
 
 import pytest
 import torch
@@ -22,7 +21,7 @@ settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("search", derandomize=False, deadline=None, print_blob=True)
 settings.load_profile("repeatable")
 
-STATE, NUMBERS = tempfile.mkdtemp(prefix="holdfast-state-"), itertools.count()
+NUMBERS = itertools.count()
 
 
 def pytest_addoption(parser):
@@ -49,10 +48,18 @@ def reseed(salt):
     rng.derive = lambda seed, purpose: derive(seed, f"{purpose}, {salt}")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _memory_of_the_session(tmp_path_factory):
+    """What fixtures of modules trust is not remembered for the user."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / "state"))
+        yield
+
+
 @pytest.fixture(autouse=True)
-def _nothing_trusted_yet(monkeypatch):
-    """Every test has a memory of trusted code of its own, not the user's."""
-    monkeypatch.setenv("XDG_STATE_HOME", f"{STATE}/{next(NUMBERS)}")
+def _nothing_trusted_yet(monkeypatch, tmp_path_factory):
+    """Every test has a memory of trusted code of its own."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / f"state-{next(NUMBERS)}"))
 
 
 @pytest.hookimpl(trylast=True)

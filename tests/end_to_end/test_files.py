@@ -148,7 +148,7 @@ def test_class_names_do_not_lead_out_of_a_directory(tmp_path):
 def test_one_of_two_weights_is_enough_to_evaluate(place):
     (place / RUN / "last.safetensors").unlink()
     (place / RUN / "state.pt").unlink()
-    good("evaluate", RUN, cwd=place)
+    assert "clean" in good("evaluate", RUN, cwd=place)
 
 
 def test_a_run_that_names_another_does_not_touch_it(place):

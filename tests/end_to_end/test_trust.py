@@ -90,7 +90,9 @@ def test_some_variants_of_a_trusted_recipe_are_trusted(place):
     )
     (place / "both.yaml").write_text(text)
     good("train", "both.yaml", "--trust", cwd=place)
+    assert ran(place)
     good("train", "both.yaml", "--only", "b", cwd=place)
+    assert ran(place)
 
 
 def test_a_search_asks_too_and_so_do_its_workers(place):
