@@ -14,7 +14,16 @@ import pytest
 
 from holdfast import files
 from holdfast.errors import CheckpointError, LedgerError
-from holdfast.files import CHECKSUMS, read_checked, read_regular, remove, replacing, safe_names, write_checked
+from holdfast.files import (
+    CHECKSUMS,
+    read_checked,
+    read_regular,
+    remove,
+    replacing,
+    safe_names,
+    write_checked,
+    write_together,
+)
 
 
 def names(path):
@@ -67,6 +76,26 @@ def test_a_full_disk_names_the_file_and_leaves_the_old_one(tmp_path, monkeypatch
     assert caught.value.filename in (str(path), str(tmp_path / CHECKSUMS))
     assert read_checked(path) == b"old"
     assert names(tmp_path) == [CHECKSUMS, "file"]
+
+
+@pytest.mark.parametrize("left", range(4))
+def test_of_several_files_none_is_new_before_all_are_on_disk(tmp_path, monkeypatch, left):
+    first, second = tmp_path / "first", tmp_path / "second"
+    write_together({first: b"1", second: b"2"})
+    flush, calls = os.fsync, itertools.count()
+
+    def full(handle):
+        if next(calls) >= left:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        flush(handle)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space left"):
+            write_together({first: b"3", second: b"4"})
+    expected = [b"1", b"2"] if left < 3 else [b"3", b"4"]
+    assert [read_checked(path) for path in (first, second)] == expected
+    assert names(tmp_path) == [CHECKSUMS, "first", "second"]
 
 
 def test_links_in_the_place_of_a_file_are_replaced_and_not_followed(tmp_path):
@@ -158,7 +187,7 @@ def test_what_kills_may_have_left_is_accepted_and_what_was_never_written_is_not(
     for content in (b"1", b"2"):
         write_checked(path, content)
     with monkeypatch.context() as patched:
-        patched.setattr(files, "replacing", None)  # killed again and again after the checksum was noted
+        patched.setattr(files, "_written", None)  # killed again and again after the checksum was noted
         for content in (b"3", b"3", b"4"):
             with pytest.raises(TypeError):
                 write_checked(path, content)
@@ -330,3 +359,21 @@ def test_a_loss_of_power_leaves_the_old_file_or_the_new_one(tmp_path, monkeypatc
             (place / os.path.basename(path)).write_bytes(content)
         seen.append(read_checked(place / "file"))
     assert [content for content, _ in itertools.groupby(seen)] == [b"old", b"new", b"newer"]
+
+
+@pytest.mark.parametrize("lucky", [False, True])
+def test_a_loss_of_power_leaves_each_of_several_files_old_or_new(tmp_path, monkeypatch, lucky):
+    first, second = tmp_path / "run" / "first", tmp_path / "run" / "second"
+    write_together({first: b"1", second: b"2"})
+    before = {str(path): path.read_bytes() for path in first.parent.iterdir()}
+    with monkeypatch.context() as patched:
+        disk = Disk(patched, first.parent)
+        write_together({first: b"3", second: b"4"})
+    assert len(disk.log) == 6  # checksums, two files, two renames, directory
+    for number in range(len(disk.log) + 1):
+        place = tmp_path / f"after-{number}"
+        place.mkdir()
+        for path, content in disk.left(before, number, lucky).items():
+            (place / os.path.basename(path)).write_bytes(content)
+        left = read_checked(place / "first"), read_checked(place / "second")
+        assert left in {(b"1", b"2"), (b"3", b"2"), (b"3", b"4")}

@@ -16,8 +16,8 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -69,27 +69,57 @@ def read_checked(
 
 def write_checked(path: Path, content: bytes) -> None:
     """Write or replace a file, with its checksum."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    _note(path, hashlib.sha256(content).hexdigest())
-    with replacing(path) as file:
-        file.write(content)
+    write_together({path: content})
+
+
+def write_together(contents: Mapping[Path, bytes]) -> None:
+    """Write or replace several files of one directory, with their checksums.
+
+    None appears before all are on disk; then each does, whole and in this order. Checksums and directory are flushed
+    once for all.
+    """
+    directory = next(iter(contents)).parent
+    directory.mkdir(parents=True, exist_ok=True)
+    _note(directory / CHECKSUMS, {path.name: hashlib.sha256(content).hexdigest() for path, content in contents.items()})
+    with ExitStack() as unfinished:
+        temporary: dict[Path, Path] = {}
+        for path, content in contents.items():
+            temporary[path] = _temporary(path)
+            unfinished.callback(temporary[path].unlink, missing_ok=True)
+            with _written(temporary[path], path) as file:
+                file.write(content)
+        for path in contents:
+            temporary[path].replace(path)
+    _flush_directory(directory)
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """A new file that takes the place of `path` once it is complete and on disk; an error leaves all as it was."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-    handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    temporary = _temporary(path)
     try:
-        with _named(path), open(handle, "w+b") as file:
+        with _written(temporary, path) as file:
             yield file
-            file.flush()
-            os.fsync(handle)
         temporary.replace(path)
         _flush_directory(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _temporary(path: Path) -> Path:
+    """A name beside a path that nobody else can have made."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+
+
+@contextmanager
+def _written(temporary: Path, path: Path) -> Iterator[BinaryIO]:
+    """A new file, which is on disk afterwards; errors name the path whose place it will take."""
+    handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    with _named(path), open(handle, "w+b") as file:
+        yield file
+        file.flush()
+        os.fsync(handle)
 
 
 @contextmanager
@@ -106,7 +136,7 @@ def _named(path: Path) -> Iterator[None]:
 def remove(path: Path) -> None:
     """Delete a file, if there is one, on purpose: it is not missing then."""
     if _known(path):
-        _note(path, "removed")
+        _note(path.parent / CHECKSUMS, {path.name: "removed"})
     path.unlink(missing_ok=True)
 
 
@@ -171,16 +201,16 @@ def _known(path: Path) -> set[str]:
     return _Journal(path.parent / CHECKSUMS).known(path.name)
 
 
-def _note(path: Path, what: str) -> None:
-    """Append a line for a file and flush it to disk."""
-    file = path.parent / CHECKSUMS
+def _note(file: Path, lines: Mapping[str, str]) -> None:
+    """Append a line for each name to `checksums.txt` and flush it to disk."""
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     with _named(file), open(os.open(file, flags, 0o666), "r+b") as journal:
         end = journal.seek(0, io.SEEK_END)
         if end:
             journal.seek(end - 1)
         torn = bool(end) and journal.read(1) != b"\n"  # a kill left half a line
-        journal.write(f"{chr(10) * torn}{what}  {path.name}\n".encode())
+        text = "".join(f"{what}  {name}\n" for name, what in lines.items())
+        journal.write(f"{chr(10) * torn}{text}".encode())
         journal.flush()
         os.fsync(journal.fileno())
 

@@ -1,13 +1,14 @@
 """Interrupted anywhere and resumed, training ends with the same bits."""
 
 import dataclasses
+import os
 import shutil
 
 import pytest
 
 from holdfast.objectives import OBJECTIVES
 from holdfast.runs import Run
-from holdfast.training import Epoch, Step, loop
+from holdfast.training import Epoch, Step, checkpoint, loop
 from tests.contracts import cheap
 from tests.tampering import put
 from tests.training.tiny import RECORDS, outcome, recipe, train
@@ -119,22 +120,16 @@ def test_a_finished_run_has_nothing_left_to_do(tmp_path):
 
 def test_killed_between_any_two_writes_it_ends_with_the_same_bits(tmp_path, monkeypatch):
     """A kill leaves newer metrics and weights beside an older state; the directory is copied after every write."""
-    of, copies = recipe("train.ema=0.5"), []
+    of, copies, replace = recipe("train.ema=0.5"), [], os.replace
 
-    def copying(name):
-        write = getattr(loop, name)
+    def copying(source, target):
+        replace(source, target)
+        copies.append(tmp_path / f"after write {len(copies)}")
+        shutil.copytree(tmp_path / "whole", copies[-1])
 
-        def wrapped(*arguments):
-            found = write(*arguments)
-            copies.append(tmp_path / f"after write {len(copies)}")
-            shutil.copytree(tmp_path / "whole", copies[-1])
-            return found
-
-        monkeypatch.setattr(loop, name, wrapped)
-
-    for name in ("save_weights", "save_state", "append"):
-        copying(name)
+    monkeypatch.setattr(os, "replace", copying)
     monkeypatch.setattr(loop, "SAVE_SECONDS", -1.0)  # a state after every step
+    monkeypatch.setattr(checkpoint, "FLUSH_SECONDS", 0.0)  # and files after every epoch
     train(of, tmp_path / "whole")
     monkeypatch.undo()
     expected = outcome(tmp_path / "whole")
@@ -148,3 +143,36 @@ def test_killed_between_any_two_writes_it_ends_with_the_same_bits(tmp_path, monk
     for copy in copies:
         train(of, copy)
         assert outcome(copy) == expected, copy.name
+
+
+def test_epochs_that_end_within_a_second_are_written_together(tmp_path, monkeypatch):
+    flushes, flush = [], os.fsync
+    monkeypatch.setattr(os, "fsync", lambda handle: (flushes.append(handle), flush(handle)))
+    monkeypatch.setattr(checkpoint, "FLUSH_SECONDS", 3600.0)
+    train(recipe("train.epochs=20"), tmp_path / "together")
+    assert len(flushes) < 20
+    together = outcome(tmp_path / "together")
+    monkeypatch.setattr(checkpoint, "FLUSH_SECONDS", 0.0)
+    train(recipe("train.epochs=20"), tmp_path / "each")
+    assert len(flushes) > 100
+    assert outcome(tmp_path / "each") == together
+
+
+def test_an_error_in_training_loses_no_epoch_that_has_ended(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "FLUSH_SECONDS", 3600.0)
+    advance = loop._Loop.advance
+
+    def failing(self):
+        if self.finished == 3:
+            raise KeyboardInterrupt
+        return advance(self)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(loop._Loop, "advance", failing)
+        with pytest.raises(KeyboardInterrupt):
+            train(recipe("train.epochs=5"), tmp_path / "run")
+    assert len(Run(tmp_path / "run").metrics.read_bytes().splitlines()) == 3
+    train(recipe("train.epochs=5"), tmp_path / "run")
+    monkeypatch.undo()
+    train(recipe("train.epochs=5"), tmp_path / "whole")
+    assert outcome(tmp_path / "run") == outcome(tmp_path / "whole")

@@ -20,7 +20,7 @@ from holdfast.models.network import Architecture, Network, Normalise, normalise_
 from holdfast.models.preactresnet import PreActResNet
 from holdfast.models.resnet import ResNet
 from holdfast.models.vit import ViT
-from holdfast.models.weights import load_weights, read_metadata, read_state, write_weights
+from holdfast.models.weights import load_weights, read_metadata, read_state, to_safetensors, write_weights
 from holdfast.models.wideresnet import WideResNet
 from holdfast.rng import derive
 
@@ -35,6 +35,7 @@ __all__ = [
     "normalised",
     "read_metadata",
     "read_state",
+    "to_safetensors",
     "with_logits",
     "write_weights",
 ]

@@ -79,12 +79,16 @@ def write_weights(path: str | Path, state: Mapping[str, Tensor], metadata: Mappi
         CheckpointError: the file cannot be written.
     """
     path = Path(path)
-    tensors = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in state.items()}
-    data = save(tensors, metadata=dict(metadata))
     try:
-        files.write_checked(path, data)
+        files.write_checked(path, to_safetensors(state, metadata))
     except OSError as error:
         raise CheckpointError(f"{path}: cannot write weights: {error.strerror}") from error
+
+
+def to_safetensors(state: Mapping[str, Tensor], metadata: Mapping[str, str]) -> bytes:
+    """Named tensors as the content of a file; see `write_weights`."""
+    tensors = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in state.items()}
+    return save(tensors, metadata=dict(metadata))
 
 
 def read_metadata(path: str | Path) -> dict[str, str]:

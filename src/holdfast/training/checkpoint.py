@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,35 +12,61 @@ from torch import Tensor
 
 from holdfast import files
 from holdfast.errors import CheckpointError, TrainingError
-from holdfast.models import write_weights
+from holdfast.models import to_safetensors
 from holdfast.recipe import Recipe
-from holdfast.runs import Bases, Run, Splits, weights_metadata
+from holdfast.runs import Bases, Splits, weights_metadata
 
+FLUSH_SECONDS = 1.0
+"""Epochs that end within this time of the last write are written together: each write waits for the disk."""
 KEYS = {"model", "optimizer", "mean", "objective", "judge", "step", "finished", "sums", "seconds"}
 """What a state holds."""
 
 
-def save_weights(
-    run: Run,
-    label: str,
-    recipe: Recipe,
-    splits: Splits,
-    state: dict[str, Tensor],
-    epoch: int,
-    bases: Bases | None = None,
-) -> None:
-    """Write `best` or `last` weights with recipe, hashes and the bases of a composite."""
+def weights_content(
+    recipe: Recipe, splits: Splits, state: dict[str, Tensor], epoch: int, bases: Bases | None = None
+) -> bytes:
+    """A file of weights, with recipe, hashes and the bases of a composite.
+
+    Raises:
+        TrainingError: if a weight is not finite.
+    """
     bad = [name for name, tensor in state.items() if tensor.is_floating_point() and not tensor.isfinite().all()]
     if bad:
-        raise TrainingError(f"epoch {epoch}: weights are not finite ({bad[0]}); earlier weights are kept in {run.path}")
-    write_weights(run.weights(label), state, weights_metadata(recipe, splits, state, epoch, bases))
+        raise TrainingError(f"{recipe.name}: epoch {epoch}: expected finite weights, got others in {bad[0]}")
+    return to_safetensors(state, weights_metadata(recipe, splits, state, epoch, bases))
 
 
-def save_state(path: Path, state: dict[str, Any]) -> None:
-    """Write everything that resuming needs, in one file that appears whole or not at all."""
+def state_content(state: dict[str, Any]) -> bytes:
+    """A file with everything that resuming needs."""
     buffer = io.BytesIO()
     torch.save(state, buffer)
-    files.write_checked(path, buffer.getvalue())
+    return buffer.getvalue()
+
+
+class TrainingFiles(dict[Path, bytes]):
+    """Files of one run that wait to be written.
+
+    Args:
+        state: the file that makes the others count; it appears last.
+    """
+
+    def __init__(self, state: Path) -> None:
+        super().__init__()
+        self._state, self._flushed = state, time.monotonic()
+
+    @property
+    def seconds_since_flush(self) -> float:
+        """How old the files on disk are."""
+        return time.monotonic() - self._flushed
+
+    def flush(self, *, at_once: bool = True) -> None:
+        """Write them, or leave them for later unless it is time."""
+        if not at_once and self.seconds_since_flush < FLUSH_SECONDS:
+            return
+        if self:
+            files.write_together(dict(sorted(self.items(), key=lambda item: item[0] == self._state)))
+            self.clear()
+        self._flushed = time.monotonic()
 
 
 def load_state(path: Path) -> dict[str, Any] | None:

@@ -25,17 +25,17 @@ from holdfast.recipe import Recipe
 from holdfast.rng import Streams, derive
 from holdfast.runs import Run, Splits, Trust, find_bases, new_model, start_from
 from holdfast.training.batches import Batches
-from holdfast.training.checkpoint import load_state, save_state, save_weights
+from holdfast.training.checkpoint import TrainingFiles, load_state, state_content, weights_content
 from holdfast.training.collapse import CollapseWatch, remedy
 from holdfast.training.composites import fit_composite
 from holdfast.training.cost import Cost, now, standard_step
-from holdfast.training.records import Epoch, Preparation, Step, append, cut
+from holdfast.training.records import Epoch, Preparation, Step, cut, line
 from holdfast.training.running_mean import RunningMean
 from holdfast.training.selection import Judge
 from holdfast.types import Alarmed, Curious, Preparing, Stateful, Terms
 
 SAVE_SECONDS = 60.0
-"""State is saved at the end of each epoch, when stopped, and at least this often."""
+"""State is saved at the end of epochs, when training stops, and at least this often."""
 
 
 def fit(
@@ -43,9 +43,10 @@ def fit(
 ) -> Iterator[Preparation | Step | Epoch]:
     """Train, or go on training, in a run's directory.
 
-    Closing the generator between two records saves the state there; a kill goes back to the state saved last. Either
-    way the weights end up the same to the bit. A network with nothing to train is saved as it is, without a record; the
-    transformation of a composite is fitted first where the recipe asks for it.
+    Closing the generator between two records saves the state there; a kill goes back to the state saved last: of the
+    last epoch or at most a second before it. Either way the weights end up the same to the bit. A network with nothing
+    to train is saved as it is, without a record; the transformation of a composite is fitted first where the recipe
+    asks for it.
 
     Args:
         recipe: what to do.
@@ -65,22 +66,21 @@ def fit(
     if not any(weight.requires_grad for weight in loop.raw.parameters()):
         yield from loop.keep()
         return
-    saved = time.monotonic()
     try:
         while loop.at_epoch_end or not loop.done:
             if loop.at_epoch_end:
                 yield loop.finish_epoch()
-                saved = time.monotonic()
                 continue
             if not loop.prepared:
                 yield from loop.prepare()
             yield loop.advance()
-            if time.monotonic() - saved > SAVE_SECONDS:
+            if loop.files.seconds_since_flush > SAVE_SECONDS:
                 loop.save()
-                saved = time.monotonic()
     except GeneratorExit:
         loop.save()
         raise
+    finally:
+        loop.files.flush()
 
 
 class _Loop:
@@ -133,7 +133,8 @@ class _Loop:
         self.standard_seconds: float | None = None
         self.prepared = False
         self.sums: dict[str, float] = {}
-        self._resume()
+        self.files = TrainingFiles(run.state)
+        self.lines = self._resume()
 
     def _start(self, recipe: Recipe, run: Run) -> dict[str, Any] | None:
         """Weights of another run, unless this one has a state of its own to go on from; facts about them."""
@@ -235,7 +236,8 @@ class _Loop:
             return standard_step(self.model, self.recipe.train.optimizer, x, y)
 
     def _kept(self) -> str:
-        kept = self.run.weights("last").exists()
+        last = self.run.weights("last")
+        kept = last in self.files or last.exists()
         return f"the last good weights are in {self.run.path}" if kept else "no weights were saved before"
 
     def finish_epoch(self) -> Epoch:
@@ -253,13 +255,13 @@ class _Loop:
         scores, best = verdict.scores, verdict.best
         epoch = Epoch(number, self.step, lr, means, scores, best, self.seconds, self._cost(), alarm)
         if self.fabric.is_global_zero:
-            if verdict.best:
-                self._save_weights("best", weights, number)
-            append(self.run.metrics, asdict(epoch))
-            self._save_weights("last", weights, number)
+            self.lines.append(line(epoch))
+            self._keep_weights(["best", "last"] if verdict.best else ["last"], weights, number)
+            self.files[self.run.metrics] = b"".join(self.lines)
         self.sums, self.seconds, self.step_seconds = {}, 0.0, 0.0
         self.finished, self.prepared = number, False
-        self.save()
+        self._keep_state()
+        self.files.flush(at_once=self.done)
         return epoch
 
     def keep(self) -> Iterator[Preparation]:
@@ -269,10 +271,18 @@ class _Loop:
         recipe, facts = yield from fit_composite(self.recipe, self.splits, self.raw, self.fabric.device)
         if self.fabric.is_global_zero:
             self.run.tell(**facts)
-            save_weights(self.run, "last", recipe, self.splits, self._weights(), 0, self.bases)
+            self._keep_weights(["last"], self._weights(), 0, recipe)
+            self.files.flush()
 
-    def _save_weights(self, label: str, weights: dict[str, Tensor], epoch: int) -> None:
-        save_weights(self.run, label, self.recipe, self.splits, weights, epoch, self.bases)
+    def _keep_weights(
+        self, labels: list[str], weights: dict[str, Tensor], epoch: int, recipe: Recipe | None = None
+    ) -> None:
+        try:
+            content = weights_content(recipe or self.recipe, self.splits, weights, epoch, self.bases)
+        except TrainingError as error:
+            raise TrainingError(f"{error}; {self._kept()}") from None
+        for label in labels:
+            self.files[self.run.weights(label)] = content
 
     def _cost(self) -> Cost | None:
         """Of the epoch's steps; None where none was taken since the process began, only the epoch's end."""
@@ -282,7 +292,11 @@ class _Loop:
         return Cost.of(self.step_seconds / self.per_epoch, self.standard_seconds, passes)
 
     def save(self) -> None:
-        """Write the state."""
+        """Write the state, and what waits to be written."""
+        self._keep_state()
+        self.files.flush()
+
+    def _keep_state(self) -> None:
         if not self.fabric.is_global_zero:
             return
         state = {
@@ -298,13 +312,13 @@ class _Loop:
             "seconds": self.seconds,
             "step_seconds": self.step_seconds,
         }
-        save_state(self.run.state, state)
+        self.files[self.run.state] = state_content(state)
 
-    def _resume(self) -> None:
+    def _resume(self) -> list[bytes]:
+        """Go on from the state there is; returns the lines of the epochs done."""
         state = load_state(self.run.state)
         if state is None:
-            cut(self.run.metrics, 0)
-            return
+            return cut(self.run.metrics, 0)
         try:
             self.raw.load_state_dict(state["model"])
             self.optimizer.load_state_dict(state["optimizer"])
@@ -322,7 +336,7 @@ class _Loop:
         self.sums, self.seconds = state["sums"], state["seconds"]
         self.step_seconds = state.get("step_seconds", 0.0)
         self.watch.epochs = state.get("collapsed_epochs", 0)
-        cut(self.run.metrics, self.finished)
+        return cut(self.run.metrics, self.finished)
 
     @contextmanager
     def _own_randomness(self, purpose: str = "") -> Iterator[None]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from holdfast import files
 from holdfast.errors import CheckpointError
@@ -58,12 +57,12 @@ class Epoch:
     alarm: str | None = None
 
 
-def append(path: Path, record: dict[str, Any]) -> None:
-    """Add a line; the file is replaced as a whole, so that nobody ever reads half a line."""
-    files.write_checked(path, b"".join(lines(path)) + json.dumps(record).encode() + b"\n")
+def line(epoch: Epoch) -> bytes:
+    """A line of `metrics.jsonl`."""
+    return json.dumps(asdict(epoch)).encode() + b"\n"
 
 
-def cut(path: Path, epochs: int) -> None:
+def cut(path: Path, epochs: int) -> list[bytes]:
     """Keep the lines of the first epochs: a kill may have come between a line and its state."""
     if len(before := lines(path)) < epochs:
         raise CheckpointError(
@@ -71,6 +70,7 @@ def cut(path: Path, epochs: int) -> None:
         )
     if len(before) > epochs:
         files.write_checked(path, b"".join(before[:epochs]))
+    return before[:epochs]
 
 
 def lines(path: Path) -> list[bytes]:
