@@ -12,7 +12,7 @@ from holdfast.gradients import (
     without_weights,
 )
 from holdfast.losses import cross_entropy, margin
-from tests.contracts.untouched import same_module, same_random_states, same_tensors
+from holdfast.testing.untouched import same_module, same_random_states, same_tensors
 from tests.zoo import half_space, images, labels, linear, normed, smooth
 
 # Logistic regression, computed apart: w = (1, -2), x = (.5, .3), y = 1.

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from holdfast.rng import GAMMA, Streams, _mix, derive, global_generators, permutation, streams
+from holdfast.testing.untouched import same_random_states
 from tests import chance
-from tests.contracts.untouched import same_random_states
 
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
 

@@ -10,8 +10,8 @@ from holdfast.gradients import expansion
 from holdfast.losses import cross_entropy
 from holdfast.models.network import Normalise
 from holdfast.rng import Streams
+from holdfast.testing.untouched import same_module, same_random_states, same_tensors
 from tests import chance
-from tests.contracts.untouched import same_module, same_random_states, same_tensors
 from tests.zoo import images, labels, linear, normed, piecewise, smooth
 
 

@@ -9,8 +9,8 @@ from sklearn.decomposition import PCA
 
 from holdfast.analysis.embedding import pca, tsne, umap
 from holdfast.errors import RecipeError
+from holdfast.testing.untouched import same_random_states
 from tests.analysis.test_separation import clusters
-from tests.contracts.untouched import same_random_states
 
 
 def test_pca_of_clean_features_is_applied_to_both():

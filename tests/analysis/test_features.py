@@ -9,8 +9,8 @@ from holdfast.corruptions import Clean, GaussianNoise
 from holdfast.errors import ModelError
 from holdfast.models import CNN, MLP, ResNet, ViT, build
 from holdfast.rng import Streams
+from holdfast.testing.untouched import same_module, same_random_states, same_tensors
 from tests.analysis.test_separation import clusters
-from tests.contracts.untouched import same_module, same_random_states, same_tensors
 from tests.zoo import images, linear, smooth
 
 X = images(9, (1, 8, 8), dtype=torch.float32)

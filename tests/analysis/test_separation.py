@@ -15,8 +15,8 @@ from holdfast.analysis.separation import (
     silhouette,
 )
 from holdfast.rng import Streams
+from holdfast.testing.untouched import same_random_states, same_tensors
 from tests import chance
-from tests.contracts.untouched import same_random_states, same_tensors
 
 # Two classes on a line: 0, 2 and 10, 14.
 LINE = torch.tensor([[0.0], [2.0], [10.0], [14.0]], dtype=torch.float64)

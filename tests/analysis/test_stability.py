@@ -8,8 +8,8 @@ from holdfast.analysis.stability import features_and_logits, longest_row, stabil
 from holdfast.errors import ModelError
 from holdfast.losses import cross_entropy
 from holdfast.rng import Streams
+from holdfast.testing.untouched import same_module, same_random_states, same_tensors
 from tests import chance
-from tests.contracts.untouched import same_module, same_random_states, same_tensors
 from tests.zoo import images, labels, linear, normed
 
 

@@ -8,8 +8,8 @@ from holdfast.analysis.surface import Surface, gradient_plane, loss_surface, nea
 from holdfast.attacks import PGD
 from holdfast.losses import cross_entropy
 from holdfast.rng import Streams
+from holdfast.testing.untouched import same_module, same_random_states, same_tensors
 from holdfast.threat import L2
-from tests.contracts.untouched import same_module, same_random_states, same_tensors
 from tests.zoo import Saturated, half_space, half_space_points, images, labels, linear, smooth
 
 

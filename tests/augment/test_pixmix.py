@@ -11,8 +11,8 @@ from holdfast.augment.pictures import from_folder, generated
 from holdfast.augment.pixmix import added, multiplied, weights
 from holdfast.errors import DataError
 from holdfast.rng import Streams
+from holdfast.testing.untouched import same_random_states
 from tests import chance
-from tests.contracts.untouched import same_random_states
 from tests.zoo import images
 
 X = images(200, (3, 8, 8), dtype=torch.float32)

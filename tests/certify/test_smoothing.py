@@ -10,9 +10,9 @@ from holdfast.certify.smoothing import GaussianSmoothing, LaplaceSmoothing, Unif
 from holdfast.errors import ModelError
 from holdfast.queries import Counted
 from holdfast.rng import Streams
+from holdfast.testing.untouched import same_module, same_random_states, same_tensors
 from holdfast.types import ABSTAIN, Certifier
 from tests import chance, zoo
-from tests.contracts.untouched import same_module, same_random_states, same_tensors
 
 KINDS = {
     "gaussian": lambda **fields: GaussianSmoothing(sigma=0.3, **fields),

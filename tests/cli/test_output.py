@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 import holdfast.cli
-from holdfast.cli.output import echo, echo_json, one_line, strict, visible
+from holdfast.cli.output import echo, echo_json, strict
 from holdfast.cli.screen import Bar, table
+from holdfast.show.text import one_line, visible
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import torch
 from holdfast.errors import ModelError
 from holdfast.losses import cross_entropy
 from holdfast.rng import Streams
-from tests.contracts.untouched import same_module, same_random_states, same_tensors
+from holdfast.testing.untouched import same_module, same_random_states, same_tensors
 from tests.zoo import frozen_norm, images, labels, linear, normed, smooth
 
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 2e-6}

@@ -8,8 +8,8 @@ from holdfast.attacks import PGD
 from holdfast.evaluation.deadline import Deadline
 from holdfast.queries import Counted
 from holdfast.rng import Streams
+from holdfast.testing.untouched import same_module, same_random_states, same_tensors
 from holdfast.types import ABSTAIN
-from tests.contracts.untouched import same_module, same_random_states, same_tensors
 from tests.zoo import (
     THREAT_KINDS,
     frozen_norm,

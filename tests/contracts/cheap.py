@@ -93,6 +93,9 @@ from holdfast.objectives import (
     Zhen,
 )
 from holdfast.queries import behind
+from holdfast.questions.flatness import Flatness
+from holdfast.questions.gradient_norm import GradientNorm
+from holdfast.questions.thickness import Thickness
 from holdfast.threat import L0, L1, L2, Linf
 from tests.zoo import linear
 
@@ -250,6 +253,12 @@ OBJECTIVES = {
     "truncated_margin": TruncatedMargin(d=20.0),
     "smoothed_cross_entropy": SmoothedCrossEntropy(sigma=0.2),
     "policy": OfPolicy(PolicyTraining(threat=Linf(0.1), steps=2, strengths=(0.0, 1.0, math.inf))),
+}
+
+QUESTIONS = {
+    "thickness": Thickness(points=5, steps=2),
+    "flatness": Flatness(radii=(0.0, 0.5), draws=2),
+    "gradient_norm": GradientNorm(norm="linf"),
 }
 
 CORRUPTIONS = {

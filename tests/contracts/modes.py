@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from holdfast.errors import HoldfastError
-from tests.contracts.untouched import same_module, same_random_states
+from holdfast.testing.untouched import same_module, same_random_states
 from tests.zoo import normed
 
 

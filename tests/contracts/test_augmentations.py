@@ -10,9 +10,9 @@ from holdfast.recipe import parse_recipes
 from holdfast.recipe.plain import plain
 from holdfast.recipe.strict import parse
 from holdfast.rng import Streams
+from holdfast.testing.untouched import same_random_states, same_tensors
 from holdfast.types import Augmentation, Softening
 from tests.contracts import cheap
-from tests.contracts.untouched import same_random_states, same_tensors
 from tests.zoo import images, labels
 
 KINDS = [

@@ -7,8 +7,8 @@ import torch
 
 from holdfast.corruptions import CORRUPTIONS
 from holdfast.rng import Streams
+from holdfast.testing.untouched import same_random_states, same_tensors
 from tests.contracts import cheap
-from tests.contracts.untouched import same_random_states, same_tensors
 from tests.zoo import images
 
 NAMES = [("CORRUPTIONS", name) for name in CORRUPTIONS]

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from holdfast.models import MODELS, build
+from holdfast.testing.untouched import same_module, same_random_states
 from tests.contracts import cheap
-from tests.contracts.untouched import same_module, same_random_states
 from tests.zoo import images
 
 SHAPE = (3, 16, 16)

@@ -11,12 +11,12 @@ import pytest
 import torch
 
 import holdfast.analysis
+import holdfast.questions
 from holdfast import audit
 from holdfast.analysis.class_geometry import class_geometry, features_by_batch
 from holdfast.analysis.confidence import confidences, sureness
 from holdfast.analysis.curvature import in_units, input_curvature, right_under_noise
 from holdfast.analysis.features import feature_layers, layers_of
-from holdfast.analysis.flatness import flatness
 from holdfast.analysis.mixing import attacked, attempts, gradient_sizes, mixing_measures, mixtures, right_answers, tried
 from holdfast.analysis.mixing_plan import Plan
 from holdfast.analysis.noise import noise_curve
@@ -24,7 +24,6 @@ from holdfast.analysis.segment import loss_along_segment, segments_by_batch
 from holdfast.analysis.sra import sra, sra_map
 from holdfast.analysis.stability import features_and_logits, stability
 from holdfast.analysis.surface import gradient_plane, loss_surface, plane_through
-from holdfast.analysis.thickness import boundary_thickness, thickness_by_batch
 from holdfast.attacks import ATTACKS, FGSM, PGD, Transferred
 from holdfast.certify import CERTIFIERS, MixtureMargin, MixtureSmoothing, estimate_margin, mean_logits
 from holdfast.corruptions import GaussianNoise
@@ -32,6 +31,8 @@ from holdfast.ensembles import Composite, Probability
 from holdfast.evaluation.deadline import Deadline
 from holdfast.modes import InCurrentModes
 from holdfast.queries import Counted
+from holdfast.questions.flatness.measurement import flatness
+from holdfast.questions.thickness.measurement import boundary_thickness
 from holdfast.threat import L2, Linf
 from holdfast.wrappers import BPDA, ExpectedOverRandomness
 from tests.contracts import cheap
@@ -79,7 +80,6 @@ ANALYSES = {
     gradient_plane: lambda model: gradient_plane(model, X, Y),
     loss_surface: lambda model: loss_surface(model, X, Y, plane_through(X, [Z]), steps=2),
     boundary_thickness: lambda model: boundary_thickness(model, X, points=4, attack=PGD_STEP),
-    thickness_by_batch: lambda model: thickness_by_batch(model, X, points=4, attack=PGD_STEP, batch_size=4),
     mixtures: lambda model: right_answers(mixed(model), X, Y),
     attempts: lambda model: attacked(attempts(PLAN, mixed(model), PGD_STEP), X, Y),
     right_answers: lambda model: right_answers([model], X, Y),
@@ -103,9 +103,11 @@ def sees_networks(function):
 
 
 def public_analyses():
-    """The functions of `holdfast.analysis` that see a network."""
-    for info in pkgutil.iter_modules(holdfast.analysis.__path__):
-        module = importlib.import_module(f"holdfast.analysis.{info.name}")
+    """The functions of `holdfast.analysis` and of the questions that see a network."""
+    packages = (holdfast.analysis, holdfast.questions)
+    infos = [info for each in packages for info in pkgutil.walk_packages(each.__path__, f"{each.__name__}.")]
+    for info in infos:
+        module = importlib.import_module(info.name)
         functions = [one for name, one in vars(module).items() if inspect.isfunction(one) and not name.startswith("_")]
         yield from (one for one in functions if one.__module__ == module.__name__ and sees_networks(one))
 

@@ -8,8 +8,8 @@ from torch import nn
 
 from holdfast.objectives import OBJECTIVES
 from holdfast.rng import Streams
+from holdfast.testing.untouched import same_module, same_random_states, same_tensors
 from tests.contracts import cheap
-from tests.contracts.untouched import same_module, same_random_states, same_tensors
 from tests.zoo import frozen_norm, images, labels, linear, normed
 
 COUNT = 9

@@ -1,12 +1,11 @@
 """`holdfast analyse` and `holdfast select` as a user calls them."""
 
-import dataclasses
 import json
 import statistics
 
 import pytest
 
-from holdfast.analysis.store import read_answers, write_answer
+from holdfast.analysis.store import read_answers
 from tests.end_to_end.command import good, refused, said
 from tests.end_to_end.test_certify import SMALL
 from tests.report.reading import read
@@ -56,33 +55,52 @@ def test_what_is_known_is_not_computed_again(place, monkeypatch):
     assert said("analyse", "sra", run, *ASKED, cwd=place) == first
 
 
-def test_thickness_is_kept_resumed_and_told_per_class(place):
-    asked = ["runs/grid/a/seed-0", "--points", "16", "--steps", "3", "--batch-size", "16"]
-    found = said("analyse", "thickness", *asked, cwd=place)
-    values = found["result"]["value"]
+def test_thickness_is_stored_and_printed(place):
+    options = ["runs/grid/a/seed-0", "--points", "16", "--steps", "3", "--batch-size", "16"]
+    output = said("analyse", "thickness", *options, cwd=place)
+    (answer,) = output["answers"]
+    values = answer["columns"]["value"]
     assert len(values) == 40
     assert 0 <= min(values) <= max(values) <= 1
-    shown = good("analyse", "thickness", *asked, cwd=place)
-    assert f"{statistics.fmean(values):.4f}" in shown
-    (answer,) = [one for one in read_answers(place / found["run"]) if one.kind == "thickness"]
-    cut = {name: values[:16] for name, values in answer.result.items()}
-    write_answer(place / found["run"], dataclasses.replace(answer, result=cut))
-    assert said("analyse", "thickness", *asked, cwd=place) == found
+    assert f"{statistics.fmean(values):.4f}" in good("analyse", "thickness", *options, cwd=place)
+    last = max((place / "runs/grid/a/seed-0/answers").glob("thickness-best-*.parquet"))
+    last.unlink()
+    sums = place / "runs/grid/a/seed-0/answers/checksums.txt"
+    sums.write_text("".join(line for line in sums.read_text().splitlines(keepends=True) if last.name not in line))
+    assert said("analyse", "thickness", *options, cwd=place) == output
 
 
-def test_flatness_is_kept_and_resumed(place):
-    asked = ["runs/grid/a/seed-0", "--radii", "0,1,2", "--draws", "3"]
-    found = said("analyse", "flatness", *asked, cwd=place)
-    levels = found["result"]["levels"]
+def test_flatness_is_stored_and_goes_on_where_it_ended(place):
+    options = ["runs/grid/a/seed-0", "--draws", "3"]
+    (answer,) = said("analyse", "flatness", *options, "--radii", "0,1,2", cwd=place)["answers"]
+    levels = answer["records"]
     assert [level["radius"] for level in levels] == [0, 1, 2]
     assert [len(level["losses"]) for level in levels] == [1, 3, 3]
-    assert "distance in all parameters" in good("analyse", "flatness", *asked, cwd=place)
-    (answer,) = [one for one in read_answers(place / found["run"]) if one.kind == "flatness"]
-    write_answer(place / found["run"], dataclasses.replace(answer, result={"levels": answer.result["levels"][:1]}))
-    assert said("analyse", "flatness", *asked, cwd=place) == found
-    other = said("analyse", "flatness", *asked, "--by-filter", cwd=place)["result"]["levels"]
-    assert other[0] == levels[0]
-    assert other[1] != levels[1]
+    assert "Distance in all parameters" in good("analyse", "flatness", *options, "--radii", "0,1,2", cwd=place)
+    (answer,) = said("analyse", "flatness", *options, "--radii", "0,1,2", "--by-filter", cwd=place)["answers"]
+    assert answer["records"][0] == levels[0]
+    assert answer["records"][1] != levels[1]
+
+
+def test_several_runs_and_directories_of_runs_share_one_table(place):
+    options = ["runs/grid", "--subset", "20", "--points", "4", "--steps", "1"]
+    output = said("analyse", "thickness", *options, cwd=place)
+    assert [answer["examples"] for answer in output["answers"]] == [20, 20]
+    (table,) = [item for item in output["shown"] if item.get("caption") == "Boundary thickness"]
+    assert [row["name"] for row in table["rows"]] == ["a (best)", "b (best)"]
+    for report in output["reports"]:
+        assert "20 images" in (place / report).read_text() or "Boundary thickness" in read(place / report).tables
+
+
+def test_a_recipe_asks_questions_after_its_checks(place):
+    analyses = "analyses=[gradient_norm, {flatness: {radii: [0, 1], draws: 2}}]"
+    (place / "asks.yaml").write_text(SMALL.replace("name: tiny", "name: asks"))
+    output = said("run", "asks.yaml", "--set", "checks=[clean]", "--set", analyses, cwd=place)
+    text = (place / output["report"]).read_text()
+    assert 'id="gradient-norm"' in text
+    assert 'id="flatness"' in text
+    stored = sorted(path.name.partition("-")[0] for path in (place / "runs/asks/seed-0/answers").glob("*.json"))
+    assert stored == ["flatness", "gradient_norm"]
 
 
 def test_classes_are_measured_told_and_kept(place, monkeypatch):
@@ -120,7 +138,7 @@ def test_classes_take_the_distances_that_the_recipe_trained_for(place):
         (["sra", "runs/grid/a/seed-0", "--norm", "l0"], "--norm: unknown name 'l0'; known: l1, l2, linf"),
         (["sra", "nowhere"], "nowhere"),
         (["thickness", "runs/grid/a/seed-0", "--alpha", "0.8"], "expected -1 <= alpha < beta <= 1, got 0.8 and 0.75"),
-        (["flatness", "runs/grid/a/seed-0", "--radii", "-1"], "--radii: expected numbers from 0 on"),
+        (["flatness", "runs/grid/a/seed-0", "--radii", "-1"], "radii: expected numbers from 0 on"),
     ],
 )
 def test_bad_questions_are_one_line(place, argv, says):

@@ -7,9 +7,10 @@ import shutil
 import pytest
 
 from holdfast.cli.analyse.mixing import fewer
-from holdfast.cli.asked import Asked
+from holdfast.cli.groups import WorkOptions
 from holdfast.cli.locks import released_at_the_end
 from holdfast.cli.networks import prepared
+from holdfast.cli.request import Request
 from holdfast.data import subset
 from holdfast.parquet import to_parquet
 from holdfast.results import Ledger
@@ -27,9 +28,8 @@ checks: [clean, {fgsm: {threat: {linf: 0.1}}}]
 RUNS = [f"runs/tiny/seed-{seed}" for seed in (0, 1)]
 
 
-def asked(run):
-    options = dict.fromkeys(("model", "weights", "data", "mean", "std", "name", "seed", "root"))
-    return Asked(run=run, trust=False, out=run, verb="analyse", device="cpu", **options)
+def requested(run):
+    return Request(verb="analyse", run=run, work=WorkOptions(out=run, device="cpu"))
 
 
 def examples(path):
@@ -87,7 +87,7 @@ def test_seeds_share_their_test_images_and_not_their_training_images(finished):
 
 def test_fewer_images_for_an_analysis_are_the_same_for_all_seeds(finished):
     with released_at_the_end():
-        ready = [prepared(asked(finished / run)) for run in RUNS]
+        ready = [prepared(requested(finished / run)) for run in RUNS]
     (first, name), (second, other) = (fewer(one, 10) for one in ready)
     assert first.splits.test.index.tolist() == second.splits.test.index.tolist()
     assert len(first.splits.test) == 10

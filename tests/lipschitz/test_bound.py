@@ -15,8 +15,8 @@ from holdfast.lipschitz.margins import margin_growth
 from holdfast.losses import margin
 from holdfast.models import MODELS, ResNet, build
 from holdfast.rng import Streams
+from holdfast.testing.untouched import same_module, same_random_states, same_tensors
 from tests.contracts import cheap
-from tests.contracts.untouched import same_module, same_random_states, same_tensors
 from tests.zoo import Forgetful, Jittery, Social, half_space, images, labels, normed, seeded, smooth
 from tests.zoo import linear as linear_model
 

@@ -8,7 +8,7 @@ from holdfast.errors import ModelError
 from holdfast.lipschitz import OrthogonalDense
 from holdfast.lipschitz.lower import lipschitz_lower
 from holdfast.rng import Streams
-from tests.contracts.untouched import same_module, same_random_states, same_tensors
+from holdfast.testing.untouched import same_module, same_random_states, same_tensors
 from tests.zoo import images, linear, normed, piecewise, seeded, smooth
 
 NORMS = ["l1", "l2", "linf"]

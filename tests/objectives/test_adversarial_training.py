@@ -8,10 +8,10 @@ from holdfast.modes import evaluating
 from holdfast.objectives import AWP, MART, MMA, OBJECTIVES, TRADES, Adversarial, Fast, Free, Passes
 from holdfast.objectives.noisy import CleanAndNoisy, Noisy
 from holdfast.rng import Streams
+from holdfast.testing.untouched import same_module
 from holdfast.threat import L1, L2, Linf
 from holdfast.types import Stateful
 from tests.contracts import cheap
-from tests.contracts.untouched import same_module
 from tests.zoo import images, linear, normed, smooth
 
 BALL = Linf(0.05)

@@ -22,8 +22,8 @@ from holdfast.objectives import (
 )
 from holdfast.objectives.awp import perturbation
 from holdfast.rng import Streams
+from holdfast.testing.untouched import same_module
 from holdfast.threat import Linf
-from tests.contracts.untouched import same_module
 from tests.zoo import Normed, images, labels, linear, normed, smooth
 
 COUNT = 6

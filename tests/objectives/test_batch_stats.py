@@ -11,8 +11,8 @@ from holdfast.modes import evaluating
 from holdfast.objectives import MMA, TRADES, Adversarial, Fast
 from holdfast.objectives.batch_stats import BATCH_STATS, Statistics, normalisations
 from holdfast.rng import Streams
+from holdfast.testing.untouched import same_module
 from holdfast.threat import Linf
-from tests.contracts.untouched import same_module
 from tests.zoo import frozen_norm, images, labels, normed, smooth
 
 COUNT = 8

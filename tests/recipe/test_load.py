@@ -231,7 +231,7 @@ def test_a_bad_override_says_what_was_expected(override, says):
     [
         (
             "trian: {}",
-            "r.yaml:4: unknown name 'trian'; known: checks, data, evaluate, model, name, seed, seeds, train, "
+            "r.yaml:4: unknown name 'trian'; known: analyses, checks, data, evaluate, model, name, seed, seeds, train, "
             "variants. Did you mean 'train'?",
         ),
         ("train:\n  epochz: 3", "r.yaml:5: train.epochz: unknown name 'epochz'"),

@@ -19,7 +19,7 @@ from holdfast.errors import RecipeError
 from holdfast.losses import difference_of_logits_ratio
 from holdfast.models import Architecture
 from holdfast.recipe import Recipe, describe, load_recipes, parse, plain, to_yaml
-from holdfast.recipe.schema import FAMILIES
+from holdfast.recipe.schema import FAMILIES, hints_of
 from holdfast.threat import L0, L2, Linf
 
 FLOATS = st.sampled_from([1e-5, 0.01, 0.1, 1 / 3, 8 / 255, 0.5, 0.999, 2.0, 3.0]) | st.floats(1e-6, 3.0)
@@ -66,7 +66,7 @@ def entries(kind, name, depth):
     made = entry if isinstance(entry, type) else type(entry)
     if not dataclasses.is_dataclass(made):
         return st.just(name)
-    hints = typing.get_type_hints(made)
+    hints = hints_of(made)
     needed, free = {}, {}
     for f in dataclasses.fields(made):
         said = values(hints[f.name], depth) if depth > 0 or f.default is dataclasses.MISSING else None

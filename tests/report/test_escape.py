@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.report import write_report
-from holdfast.report.figures import plain
+from holdfast.show.figures import plain
 from tests.report.hostile import NAMES, hostile_runs
 from tests.report.reading import Read, read
 

@@ -5,8 +5,8 @@ import shutil
 import pytest
 
 from holdfast.checks import CHECKS
-from holdfast.report.search import write_search
 from holdfast.search import Choice, Findings, Goal, Log, TrialRecord, Uniform
+from holdfast.search.page import write_search
 from tests.report.reading import read
 
 RANGES = {

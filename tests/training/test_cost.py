@@ -8,9 +8,9 @@ import pytest
 from holdfast.objectives import Passes, Standard
 from holdfast.optim import SGD
 from holdfast.runs import Run
+from holdfast.testing.untouched import same_module, same_tensors
 from holdfast.training import Cost, Epoch, loop
 from holdfast.training.cost import standard_step
-from tests.contracts.untouched import same_module, same_tensors
 from tests.training.tiny import outcome, recipe, train
 from tests.zoo import images, labels, normed
 

@@ -9,27 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.cli.asked import Asked
-from holdfast.cli.device import Device
-from holdfast.cli.evaluate import (
-    BatchSize,
-    Budget,
-    Data,
-    First,
-    Grey,
-    Model,
-    Name,
-    Numbers,
-    Order,
-    Seed,
-    Size,
-    Subset,
-    Trust,
-    Weights,
-)
+from holdfast.cli.groups import Budget, ImageOptions, NetworkOptions, Order, Run, WorkOptions, grouped
 from holdfast.cli.networks import Ready, prepared
-from holdfast.cli.options import OUT, Json, Out, Root
+from holdfast.cli.options import Json
 from holdfast.cli.output import echo_json
+from holdfast.cli.request import Request
 from holdfast.cli.screen import interrupt_on_kill, resumable, say
 from holdfast.errors import RecipeError
 
@@ -43,45 +27,65 @@ Fields = Annotated[
 ]
 
 
-def command(
-    name: Annotated[str, typer.Option("--attack", help="A name of `holdfast list attacks`.")],
-    run: Annotated[
-        Path | None, typer.Argument(metavar="[RUN|CHECKPOINT]", help="Run directory or weights by holdfast.")
-    ] = None,
-    norm: Annotated[str | None, typer.Option("--norm", help="linf, l2, l1 or l0; goes with --eps.")] = None,
-    eps: Annotated[str | None, typer.Option("--eps", help="Budget in that norm, such as 8/255.")] = None,
-    steps: Annotated[int | None, typer.Option("--steps", help="Field of the attack.")] = None,
-    restarts: Annotated[int | None, typer.Option("--restarts", help="Field of the attack.")] = None,
-    loss: Annotated[str | None, typer.Option("--loss", help="A name of `holdfast list losses`.")] = None,
-    set_: Fields = None,
+@dataclass(frozen=True, kw_only=True)
+class AttackOptions:
+    """Fields of the attack that have options of their own."""
+
+    norm: Annotated[str | None, typer.Option("--norm", help="linf, l2, l1 or l0; goes with --eps.")] = None
+    eps: Annotated[str | None, typer.Option("--eps", help="Budget in that norm, such as 8/255.")] = None
+    steps: Annotated[int | None, typer.Option("--steps", help="Field of the attack.")] = None
+    restarts: Annotated[int | None, typer.Option("--restarts", help="Field of the attack.")] = None
+    loss: Annotated[str | None, typer.Option("--loss", help="A name of `holdfast list losses`.")] = None
+    set_: Fields = None
+
+    def attack(self, name: str) -> Attack:
+        """The attack that the options describe."""
+        from holdfast.types import Attack
+
+        if (self.norm is None) != (self.eps is None):
+            alone = "--norm" if self.norm else "--eps"
+            raise RecipeError(f"attack: expected --norm and --eps together; got only {alone}")
+        stated = {"steps": self.steps, "restarts": self.restarts, "loss": self.loss}
+        fields: dict[str, Any] = {name: value for name, value in stated.items() if value is not None}
+        if self.norm is not None:
+            fields = {"threat": {self.norm: self.eps}, **fields}
+        attack: Attack = described(Attack, "--attack", name, fields, self.set_ or (), example="step_size=0.01")
+        return attack
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavingOptions:
+    """Where perturbed images go."""
+
     save_images: Annotated[
         Path | None, typer.Option("--save-images", help="Write originals, perturbed images and differences as PNG.")
-    ] = None,
-    save_npz: Annotated[Path | None, typer.Option("--save-npz", help="Write images and outcomes as arrays.")] = None,
-    model: Model = None, weights: Weights = None, data: Data = None, mean: Numbers = None, std: Numbers = None,
-    size: Size = None, grey: Grey = False, subset: Subset = None, first: First = None,
-    name_: Name = None, seed: Seed = None, batch_size: BatchSize = None, order: Order = None, budget: Budget = None,
-    device: Device = None, trust: Trust = False, out: Out = OUT, data_root: Root = None, as_json: Json = False,
+    ] = None
+    save_npz: Annotated[Path | None, typer.Option("--save-npz", help="Write images and outcomes as arrays.")] = None
+
+
+@grouped
+def command(
+    name_: Annotated[str, typer.Option("--attack", help="A name of `holdfast list attacks`.")],
+    options: AttackOptions, save: SavingOptions,
+    network: NetworkOptions, images: ImageOptions, work: WorkOptions,
+    run: Run = None, order: Order = None, budget: Budget = None, as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Attack a network, and say what the attack found; repeat the command to resume."""
-    from holdfast.cli import work
+    """Attack a network and show what the attack achieved; repeat the command to resume."""
+    from holdfast.cli import work as conduct
     from holdfast.cli.certify import refute
     from holdfast.cli.outcome import Outcome
     from holdfast.corruptions import Clean
     from holdfast.report import write_report
 
     interrupt_on_kill()
-    asked = Asked(
-        run=run, model=model, weights=weights, data=data, mean=mean, std=std, size=size, grey=grey,
-        subset=subset, first=first, name=name_, seed=seed, batch_size=batch_size, order=order, budget=budget,
-        trust=trust, out=out, root=data_root, device=device, verb="attack",
+    request = Request(
+        verb="attack", run=run, network=network, images=images, work=work, order=order, budget=budget
     )  # fmt: skip
-    given = {"steps": steps, "restarts": restarts, "loss": loss}
-    attack = wanted(name, norm, eps, {key: value for key, value in given.items() if value is not None}, set_ or ())
+    attack = options.attack(name_)
     with resumable():
-        ready = alone(prepared(asked), [Clean(), attack], budget)
-        saving = Saving.of(ready, save_images, save_npz)
-        work.evaluate(
+        ready = alone(prepared(request), [Clean(), attack], budget)
+        saving = Saving.of(ready, save.save_images, save.save_npz)
+        conduct.evaluate(
             ready.run, ready.subjects[0], ready.splits, ready.checks, ready.how, ready.seed, quiet=as_json,
             points=saving.points,
         )  # fmt: skip
@@ -105,17 +109,6 @@ def alone(ready: Ready, checks: Sequence[Check], budget: str | None) -> Ready:
     """The same network with other checks than its recipe's; the recipe's budget is for its own."""
     how = ready.how if budget is not None else replace(ready.how, budget=None)
     return replace(ready, checks=checks, how=how)
-
-
-def wanted(name: str, norm: str | None, eps: str | None, given: dict[str, Any], more: Sequence[str]) -> Attack:
-    """The attack that the options describe."""
-    from holdfast.types import Attack
-
-    if (norm is None) != (eps is None):
-        raise RecipeError(f"attack: expected --norm and --eps together; got only {'--norm' if norm else '--eps'}")
-    fields: dict[str, Any] = {**({} if norm is None else {"threat": {norm: eps}}), **given}
-    attack: Attack = described(Attack, "--attack", name, fields, more, example="step_size=0.01")
-    return attack
 
 
 def described(kind: Any, option: str, name: str, fields: dict[str, Any], more: Sequence[str], *, example: str) -> Any:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.asked import Asked
-from holdfast.cli.device import Device, to_device
-from holdfast.cli.evaluate import Data, Model, Numbers, Trust, Weights
+from holdfast.cli.device import to_device
+from holdfast.cli.groups import Eps, ImageOptions, NetworkOptions, Norm, Run, WorkOptions, grouped
 from holdfast.cli.networks import Ready, prepared
-from holdfast.cli.options import OUT, Json, Out, Root
+from holdfast.cli.options import Json
 from holdfast.cli.output import echo_json
+from holdfast.cli.request import Request
 from holdfast.cli.screen import Bar, interrupt_on_kill
 from holdfast.errors import ModelError, RecipeError
 
@@ -23,27 +24,21 @@ if TYPE_CHECKING:
     from holdfast.types import Classifier
     from holdfast.verdicts import Verdict
 
-Norm = Annotated[str | None, typer.Option("--norm", help="linf, l2 or l1; goes with --eps.")]
-Eps = Annotated[str | None, typer.Option("--eps", help="Such as 8/255; else that of the run's attack.")]
-
 STUDENT_IMAGES = 2000
 """How many training images a student of the model learns from, at most."""
 
 
+@grouped
 def command(
-    run: Annotated[
-        Path | None, typer.Argument(metavar="[RUN|CHECKPOINT]", help="Run directory or weights by holdfast.")
-    ] = None,
-    model: Model = None, weights: Weights = None, data: Data = None, mean: Numbers = None, std: Numbers = None,
-    norm: Norm = None, eps: Eps = None,
+    network: NetworkOptions, images: ImageOptions, work: WorkOptions, run: Run = None, norm: Norm = None,
+    eps: Eps = None,
     examples: Annotated[int, typer.Option("--examples", min=2, help="How many test images to attack.")] = 64,
     surrogate: Annotated[
         list[Path] | None,
-        typer.Option("--surrogate", help="Run or weights to transfer attacks from, repeatable; else a student."),
+        typer.Option(
+            "--surrogate", help="Run or weights to transfer attacks from, repeatable (default: a student network)."
+        ),
     ] = None,
-    name: Annotated[str | None, typer.Option("--name", help="Name of the run to write.")] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Random seed.")] = 0,
-    device: Device = None, trust: Trust = False, out: Out = OUT, data_root: Root = None,
     as_json: Json = False,
 ) -> None:  # fmt: skip
     """Test what makes the number of an attack meaningless; exit code 1 if something does."""
@@ -54,14 +49,13 @@ def command(
     from holdfast.verdicts.store import flat
 
     interrupt_on_kill()
-    asked = Asked(
-        run=run, model=model, weights=weights, data=data, mean=mean, std=std, name=name,
-        seed=None if model is None else seed, device=device, trust=trust, out=out, root=data_root, verb="audit",
-    )  # fmt: skip
+    seed = network.seed or 0
+    own = network if run is None else replace(network, seed=None)
+    request = Request(verb="audit", run=run, network=own, images=images, work=work)
     wanted = _attack("audit", norm, eps)
-    ready = prepared(asked)
+    ready = prepared(request)
     attack = _of_the_run(ready) if run is not None and wanted is None else wanted
-    others = {str(path): _surrogate(path, ready, trust=trust) for path in surrogate or ()}
+    others = {str(path): _surrogate(path, ready, trust=work.trust) for path in surrogate or ()}
     results = _audit(ready, attack, examples, others, seed, quiet=as_json)
     subject = ready.subjects[0]
     kept = stored(subject.run, subject.weights, subject.hash, seed, results)
@@ -82,8 +76,6 @@ def command(
 
 def chosen_attack(verb: str, ready: Ready, norm: str | None, eps: str | None) -> PGD | APGD:
     """The attack that the options ask for, else the run's own, else the usual one at 8/255; for highest losses."""
-    from dataclasses import replace
-
     from holdfast.audit.attacks import usual
     from holdfast.threat import Linf
 

@@ -3,37 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.cli.asked import Asked
 from holdfast.cli.attack import alone, described, label_of
-from holdfast.cli.device import Device
-from holdfast.cli.evaluate import (
-    BatchSize,
-    Budget,
-    Data,
-    First,
-    Grey,
-    Model,
-    Name,
-    Numbers,
-    Seed,
-    Size,
-    Subset,
-    Trust,
-    Weights,
-)
+from holdfast.cli.groups import Budget, ImageOptions, NetworkOptions, Run, WorkOptions, grouped
 from holdfast.cli.networks import prepared
-from holdfast.cli.options import OUT, Json, Out, Root
+from holdfast.cli.options import Json
 from holdfast.cli.output import echo, echo_json
+from holdfast.cli.request import Request
 from holdfast.cli.screen import interrupt_on_kill, resumable, say
 from holdfast.errors import RecipeError
 
 if TYPE_CHECKING:
-    from holdfast.runs import Run
+    from holdfast.runs import Run as RunDirectory
     from holdfast.types import Certifier
 
 Fields = Annotated[
@@ -42,45 +27,55 @@ Fields = Annotated[
 ]
 
 
-def command(
-    method: Annotated[str, typer.Option("--method", help="A name of `holdfast list certifiers`.")],
-    run: Annotated[
-        Path | None, typer.Argument(metavar="[RUN|CHECKPOINT]", help="Run directory or weights by holdfast.")
-    ] = None,
-    sigma: Annotated[str | None, typer.Option("--sigma", help="Field of the certifier: strength of the noise.")] = None,
-    n: Annotated[int | None, typer.Option("--n", help="Field of the certifier: noisy copies, at most.")] = None,
-    alpha: Annotated[str | None, typer.Option("--alpha", help="Field: probability of a wrong certificate.")] = None,
-    norm: Annotated[str | None, typer.Option("--norm", help="Field of the certifier: l1, l2 or linf.")] = None,
+@dataclass(frozen=True, kw_only=True)
+class CertifierOptions:
+    """Fields of the certifier that have options of their own."""
+
+    sigma: Annotated[str | None, typer.Option("--sigma", help="Field of the certifier: strength of the noise.")] = None
+    n: Annotated[int | None, typer.Option("--n", help="Field of the certifier: noisy copies, at most.")] = None
+    alpha: Annotated[str | None, typer.Option("--alpha", help="Field: probability of a wrong certificate.")] = None
+    norm: Annotated[str | None, typer.Option("--norm", help="Field of the certifier: l1, l2 or linf.")] = None
     sampling: Annotated[
         str | None, typer.Option("--sampling", help="Field: when to stop; a name of `holdfast list samplings`.")
-    ] = None,
+    ] = None
+    set_: Fields = None
+
+    def certifier(self, method: str, radii: Sequence[float] | None) -> Certifier:
+        """The certifier that the options describe."""
+        from holdfast.types import Certifier
+
+        stated = {"sigma": self.sigma, "n": self.n, "alpha": self.alpha, "norm": self.norm}
+        stated["sampling"] = _sampling(method, self.sampling, radii)
+        fields = {name: value for name, value in stated.items() if value is not None}
+        certifier: Certifier = described(Certifier, "--method", method, fields, self.set_ or (), example="alpha=0.01")
+        return certifier
+
+
+@grouped
+def command(
+    method: Annotated[str, typer.Option("--method", help="A name of `holdfast list certifiers`.")],
+    options: CertifierOptions,
+    network: NetworkOptions, images: ImageOptions, work: WorkOptions,
+    run: Run = None,
     radii: Annotated[
-        str | None, typer.Option("--radii", help="Show the curve at these, such as 0,0.25,0.5; else round values.")
+        str | None,
+        typer.Option("--radii", help="Show the curve at these radii, such as 0,0.25,0.5 (default: round values)."),
     ] = None,
-    set_: Fields = None,
-    model: Model = None, weights: Weights = None, data: Data = None, mean: Numbers = None, std: Numbers = None,
-    size: Size = None, grey: Grey = False, subset: Subset = None, first: First = None,
-    name: Name = None, seed: Seed = None, batch_size: BatchSize = None, budget: Budget = None, device: Device = None,
-    trust: Trust = False, out: Out = OUT, data_root: Root = None, as_json: Json = False,
+    budget: Budget = None, as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Certify a network, and say how many images hold how far; repeat the command to resume."""
-    from holdfast.cli import work
+    """Certify a network: how many images are provably robust, and how far; repeat the command to resume."""
+    from holdfast.cli import work as conduct
     from holdfast.cli.certified import Certified
     from holdfast.corruptions import Clean
     from holdfast.report import write_report
 
     interrupt_on_kill()
-    asked = Asked(
-        run=run, model=model, weights=weights, data=data, mean=mean, std=std, size=size, grey=grey,
-        subset=subset, first=first, name=name, seed=seed, batch_size=batch_size, budget=budget, trust=trust, out=out,
-        root=data_root, device=device, verb="certify",
-    )  # fmt: skip
+    request = Request(verb="certify", run=run, network=network, images=images, work=work, budget=budget)
     shown = _radii(radii)
-    given = {"sigma": sigma, "n": n, "alpha": alpha, "norm": norm, "sampling": _sampling(method, sampling, shown)}
-    certifier = wanted(method, {key: value for key, value in given.items() if value is not None}, set_ or ())
+    certifier = options.certifier(method, shown)
     with resumable():
-        ready = alone(prepared(asked), [Clean(), certifier], budget)
-        work.evaluate(
+        ready = alone(prepared(request), [Clean(), certifier], budget)
+        conduct.evaluate(
             ready.run, ready.subjects[0], ready.splits, ready.checks, ready.how, ready.seed, quiet=as_json
         )  # fmt: skip
         report = write_report([ready.run.path], ready.run.path / "report.html")
@@ -92,14 +87,6 @@ def command(
         say(f"device: {ready.device}")
         say(f"report: {report}")
     refute([ready.run])
-
-
-def wanted(method: str, given: dict[str, Any], more: Sequence[str]) -> Certifier:
-    """The certifier that the options describe."""
-    from holdfast.types import Certifier
-
-    certifier: Certifier = described(Certifier, "--method", method, given, more, example="alpha=0.01")
-    return certifier
 
 
 def _radii(text: str | None) -> tuple[float, ...] | None:
@@ -117,13 +104,12 @@ def _radii(text: str | None) -> tuple[float, ...] | None:
 def _sampling(method: str, sampling: str | None, radii: Sequence[float] | None) -> Any:
     """A way of sampling as a recipe says it; one that decides about radii is told those that are shown."""
     import dataclasses
-    import typing
 
-    from holdfast.recipe.schema import FAMILIES
+    from holdfast.recipe.schema import FAMILIES, hints_of
     from holdfast.types import Certifier
 
     kind = FAMILIES[Certifier].get(method)
-    family = FAMILIES.get(typing.get_type_hints(kind).get("sampling"), {}) if kind is not None else {}
+    family = FAMILIES.get(hints_of(kind).get("sampling"), {}) if kind is not None else {}
     entry = family.get(sampling or "")
     asks = entry is not None and "radii" in {field.name for field in dataclasses.fields(entry)}
     if asks and radii is None:
@@ -131,7 +117,7 @@ def _sampling(method: str, sampling: str | None, radii: Sequence[float] | None) 
     return {sampling: {"radii": list(radii or ())}} if asks else sampling
 
 
-def refute(runs: Sequence[Run]) -> None:
+def refute(runs: Sequence[RunDirectory]) -> None:
     """Say on stderr which certificates of runs another check refutes, and end with 1 if there are any."""
     import polars as pl
 

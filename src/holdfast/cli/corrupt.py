@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast import files
-from holdfast.cli.evaluate import Grey, Size, Subset
+from holdfast.cli.groups import Grey, Size, Subset
 from holdfast.cli.options import Json, Root
 from holdfast.cli.output import echo, echo_json
 from holdfast.cli.screen import Bar, interrupt_on_kill, resumable

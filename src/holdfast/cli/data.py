@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.cli.output import echo, echo_json, one_line
+from holdfast.cli.output import echo, echo_json
 from holdfast.errors import DataError
+from holdfast.show.text import one_line
 
 if TYPE_CHECKING:
     from holdfast.data import Dataset, Split

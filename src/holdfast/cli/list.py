@@ -28,6 +28,7 @@ FAMILIES = {
     "losses": ("holdfast.losses", "LOSSES"),
     "step_schedules": ("holdfast.attacks.schedule", "STEP_SCHEDULES"),
     "samplings": ("holdfast.certify.sampling", "SAMPLINGS"),
+    "questions": ("holdfast.questions", "QUESTIONS"),
     "presets": ("holdfast.checks", "PRESETS"),
 }
 

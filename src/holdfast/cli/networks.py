@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.cli.asked import Asked
 from holdfast.cli.device import device_of, to_device
 from holdfast.cli.locks import hold
+from holdfast.cli.request import Request
 from holdfast.errors import CheckpointError, DataError, ModelError, RecipeError
 
 if TYPE_CHECKING:
@@ -46,17 +46,17 @@ class Ready:
     device: torch.device
 
 
-def prepared(asked: Asked) -> Ready:
+def prepared(request: Request) -> Ready:
     """What was asked for, on its device, ready to be checked."""
     from holdfast.cli import work
 
-    device = device_of(asked.device)
-    if asked.run is None:
-        ready = foreign(asked, asked.network(), device)
-    elif asked.run.is_dir() and not _trained(asked.run):
-        ready = _remembered(asked, asked.run, device)
+    device = device_of(request.work.device)
+    if request.run is None:
+        ready = foreign(request, request.foreign(), device)
+    elif request.run.is_dir() and not _trained(request.run):
+        ready = _remembered(request, request.run, device)
     else:
-        ready = own(asked, asked.run, device)
+        ready = own(request, request.run, device)
     for subject in ready.subjects:
         to_device(subject.model, device)
     work.mention_kept_images(ready.run, ready.splits)
@@ -71,7 +71,7 @@ def _trained(path: Path) -> bool:
     return bool(run.labels())
 
 
-def _remembered(asked: Asked, path: Path, device: torch.device) -> Ready:
+def _remembered(request: Request, path: Path, device: torch.device) -> Ready:
     """The network of a run that trained none: its `run.json` says how to build it again."""
     from holdfast.recipe import DataRecipe, parse
     from holdfast.runs import Foreign, Run
@@ -89,21 +89,21 @@ def _remembered(asked: Asked, path: Path, device: torch.device) -> Ready:
             raise CheckpointError(f"{run.info_file}: network.file: expected a weights file; got {network['file']!r}")
         where = f"{run.info_file}: network.data"
         data: DataRecipe = parse(DataRecipe, network.get("data"), where=lambda at: ".".join((where, *at)))
-        return own(asked, Path(network["file"]), device, run, data)
-    recorded = Foreign.read(network, run.info_file, trust=asked.trust)
-    other = asked.images(recorded.data.source)
+        return own(request, Path(network["file"]), device, run, data)
+    recorded = Foreign.read(network, run.info_file, trust=request.work.trust)
+    other = request.data(recorded.data.source)
     if other is None:
-        return foreign(asked, recorded, device, run)
-    return foreign(asked, replace(recorded, data=other), device, Run(asked.out / f"{path.name}{asked.part}"))
+        return foreign(request, recorded, device, run)
+    return foreign(request, replace(recorded, data=other), device, Run(request.work.out / f"{path.name}{request.part}"))
 
 
 def own(
-    asked: Asked, path: Path, device: torch.device, run: Run | None = None, data: DataRecipe | None = None
+    request: Request, path: Path, device: torch.device, run: Run | None = None, data: DataRecipe | None = None
 ) -> Ready:
     """Weights that holdfast wrote; a trained run keeps the results, a single file gets a run of its own.
 
     Args:
-        asked: what the user said.
+        request: the options of the command.
         path: directory of a trained run, or weights file.
         device: where the network goes.
         run: the run of its own that a single file has had before.
@@ -114,21 +114,21 @@ def own(
     from holdfast.recipe import DataRecipe, plain, read_checks
     from holdfast.runs import Run, load_model, prepare, refuse_others, same_outputs
 
-    loaded = load_model(path, trust=asked.trust)
+    loaded = load_model(path, trust=request.work.trust)
     card, recipe = loaded.card, loaded.card.recipe
-    recipe = replace(recipe, evaluate=asked.how(recipe.evaluate))
-    other = asked.images((data or recipe.data).source)
-    splits = prepare(other or data or recipe.data, recipe.seed, asked.root)
+    recipe = replace(recipe, evaluate=request.how(recipe.evaluate))
+    other = request.data((data or recipe.data).source)
+    splits = prepare(other or data or recipe.data, recipe.seed, request.images.data_root)
     if splits.classes == tuple(map(str, range(len(card.classes)))):  # nameless labels of as many classes
         splits = replace(splits, classes=card.classes)
     if (splits.classes, splits.shape) != (card.classes, card.shape):
         hint = "; --grey reads a folder in one channel" if splits.shape == (3, *card.shape[1:]) else ""
         raise DataError(f"{splits.name}: expected {_kind(card)}, as {path} was trained on; got {_kind(splits)}{hint}")
-    chosen = recipe.checks if asked.checks is None else tuple(read_checks(asked.checks, "--checks"))
+    chosen = recipe.checks if request.checks is None else tuple(read_checks(request.checks, "--checks"))
     if run is None and path.is_dir() and other is None:
-        job = work.Job(recipe, Run(path), asked.trust)
+        job = work.Job(recipe, Run(path), request.work.trust)
         hold(job.run)
-        if asked.fresh:
+        if request.fresh:
             job.run.forget_results()
         splits = splits.as_recorded(job.run)
         refuse_others(job.run, splits)
@@ -139,10 +139,10 @@ def own(
         subjects = work.subjects(job, splits)
         return Ready(job.run, subjects, splits, chosen, recipe.evaluate, recipe.seed, device)
     if run is None or other is not None:
-        run = Run(asked.out / "evaluations" / f"{path.stem}-{card.hash[:8]}-{splits.name}{asked.part}")
+        run = Run(request.work.out / "evaluations" / f"{path.stem}-{card.hash[:8]}-{splits.name}{request.part}")
     run.check()
     hold(run)
-    if asked.fresh:
+    if request.fresh:
         run.forget_results()
     splits, block = splits.as_recorded(run), recipe.evaluate.block
     refuse_others(run, splits, weights=card.hash, block=block)
@@ -150,7 +150,7 @@ def own(
     weights = {"given": {"sha256": card.hash, "file": str(path), "outputs": outputs}}
     network = {"file": str(path), "data": plain(other or data or recipe.data, DataRecipe)}
     run.tell(name=run.path.name, data=splits.facts(), weights=weights, block=block, network=network)
-    subject = Subject(loaded.model, run.path.name, "given", card.hash, asked.trust)
+    subject = Subject(loaded.model, run.path.name, "given", card.hash, request.work.trust)
     return Ready(run, [subject], splits, chosen, recipe.evaluate, recipe.seed, device)
 
 
@@ -160,11 +160,11 @@ def _kind(data: Any) -> str:
     return f"images of shape {tuple(data.shape)} in {len(data.classes)} classes ({names})"
 
 
-def foreign(asked: Asked, network: Foreign, device: torch.device, run: Run | None = None) -> Ready:
+def foreign(request: Request, network: Foreign, device: torch.device, run: Run | None = None) -> Ready:
     """A network that holdfast did not train.
 
     Args:
-        asked: what the user said.
+        request: the options of the command.
         network: the network and its images.
         device: where it goes.
         run: the run that remembers it; None for the one of its name, which may be new.
@@ -173,14 +173,14 @@ def foreign(asked: Asked, network: Foreign, device: torch.device, run: Run | Non
     from holdfast.recipe import EvaluateRecipe, read_checks
     from holdfast.runs import Run, content_hash, prepare, refuse_others, same_outputs, versions
 
-    chosen, seed = read_checks(asked.checks or "quick", "--checks"), network.seed
-    splits = prepare(network.data, seed, asked.root)
+    chosen, seed = read_checks(request.checks or "quick", "--checks"), network.seed
+    splits = prepare(network.data, seed, request.images.data_root)
     _one_per_channel(network, splits.shape[0])
     facts = network.facts()
     name = _name(facts["model"])
     if network.weights is None and ":" not in name:
         raise RecipeError(
-            f"{asked.verb}: expected --weights beside --model {name}; without them it is a random network"
+            f"{request.verb}: expected --weights beside --model {name}; without them it is a random network"
         )
     model = network.build(splits.shape, len(splits.classes))
     try:
@@ -189,15 +189,15 @@ def foreign(asked: Asked, network: Foreign, device: torch.device, run: Run | Non
         raise ModelError(f"{name} on {splits.name}: {error}") from error
     if run is None:
         stem = Path(network.weights).stem if network.weights else name.split(":")[-1]
-        run = Run(asked.out / (asked.name or f"{stem}-{splits.name}{asked.part}"))
+        run = Run(request.work.out / (request.network.name or f"{stem}-{splits.name}{request.part}"))
     hold(run)
     if _trained(run.path):
         raise RecipeError(f"{run.path}: holds a network that was trained there; choose another --name or --out")
-    label = run.info().get("name") or asked.name or run.path.name
-    if asked.fresh:
+    label = run.info().get("name") or request.network.name or run.path.name
+    if request.fresh:
         run.forget_results()
     splits = splits.as_recorded(run)
-    digest, how = content_hash(model.state_dict()), asked.how(EvaluateRecipe())
+    digest, how = content_hash(model.state_dict()), request.how(EvaluateRecipe())
     how = replace(how, block=max(how.block, how.batch_size))
     refuse_others(run, splits, weights=digest, block=how.block, seed=seed, model=name, options=facts["model"])
     outputs = same_outputs(run, "given", digest, model, splits)
@@ -206,7 +206,7 @@ def foreign(asked: Asked, network: Foreign, device: torch.device, run: Run | Non
         model={"name": name, "parameters": sum(p.numel() for p in model.parameters())},
         weights={"given": {"sha256": digest, "file": network.weights, "outputs": outputs}},
     )  # fmt: skip
-    return Ready(run, [Subject(model, label, "given", digest, asked.trust)], splits, chosen, how, seed, device)
+    return Ready(run, [Subject(model, label, "given", digest, request.work.trust)], splits, chosen, how, seed, device)
 
 
 def _name(model: Any) -> str:

@@ -4,27 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Mapping
 from typing import Any
 
 import typer
 
-CONTROLS = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # all but tab and line feed
-    "\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"  # invisible, or turning the direction of what follows
-    "\ud800-\udfff\ufff9-\ufffb\U000e0000-\U000e007f]"  # halves of characters, annotations, tags
-)
-
-
-def visible(text: str) -> str:
-    r"""The text with every control character written out, such as `\x1b` or `\u202e`."""
-    return CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
-
-
-def one_line(text: str) -> str:
-    r"""A name or a cell: tabs and line feeds are written out as well."""
-    return visible(text).replace("\n", "\\n").replace("\t", "\\t")
+from holdfast.show.text import visible
 
 
 def echo(text: str, *, err: bool = False, nl: bool = True) -> None:

@@ -17,6 +17,7 @@ def command(
 ) -> None:  # fmt: skip
     """Train, check and report the runs of a recipe; repeat the command to resume."""
     from holdfast.cli import verdicts, work
+    from holdfast.cli.analyse.question import answer
     from holdfast.cli.certify import refute
     from holdfast.cli.find import find_runs
     from holdfast.recipe import load_recipes
@@ -33,7 +34,9 @@ def command(
             work.foresee(job, splits)
             work.train(job, splits, quiet=as_json, device=place if device else None, tensorboard=tensorboard)
             if work.is_first():
-                work.evaluate_run(job, splits, job.recipe.checks, place, quiet=as_json)
+                ready = work.evaluate_run(job, splits, job.recipe.checks, place, quiet=as_json)
+                for question in job.recipe.analyses:
+                    answer(ready, question, trust=code, quiet=as_json)
         if not work.is_first():
             return
         runs = [job.run for job in jobs]

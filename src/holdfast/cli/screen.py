@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from holdfast.cli.output import echo, one_line
+from holdfast.cli.output import echo
+from holdfast.show.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

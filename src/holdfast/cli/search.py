@@ -194,8 +194,8 @@ def _write(found: Findings, plan: Plan, directory: Path) -> dict[str, Any]:
     """Recipes of the best trials and the page."""
     import shutil
 
-    from holdfast.report.search import write_search
     from holdfast.search.findings import best_recipe
+    from holdfast.search.page import write_search
 
     def write(path: Path, trial: TrialRecord, name: str) -> Path:
         text = best_recipe(plan, trial, name)

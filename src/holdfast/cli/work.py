@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import torch
 
     from holdfast.checks import Check
+    from holdfast.cli.networks import Ready
     from holdfast.evaluation import Subject
     from holdfast.recipe import Recipe
     from holdfast.runs import Loaded, Run, Splits, Trust
@@ -228,12 +229,15 @@ def _tell_not_run(run: Run, weights: str, checks: Sequence[Check], not_run: Mapp
     run.tell(not_run={**said, weights: {**others, **not_run}})
 
 
-def evaluate_run(job: Job, splits: Splits, checks: Sequence[Check], device: torch.device, *, quiet: bool) -> None:
+def evaluate_run(job: Job, splits: Splits, checks: Sequence[Check], device: torch.device, *, quiet: bool) -> Ready:
     """Check all weights of a trained run."""
+    from holdfast.cli.networks import Ready
+
     networks, recipe = subjects(job, splits), job.recipe
     for subject in networks:
         to_device(subject.model, device)
     evaluate_all(job.run, networks, splits, checks, recipe.evaluate, recipe.seed, quiet=quiet)
+    return Ready(job.run, networks, splits, checks, recipe.evaluate, recipe.seed, device)
 
 
 def evaluate_all(

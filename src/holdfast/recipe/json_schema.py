@@ -9,7 +9,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from holdfast.recipe.schema import FAMILIES, Recipe, Seconds
+from holdfast.recipe.schema import FAMILIES, Recipe, Seconds, hints_of
 from holdfast.recipe.strict import is_switch
 
 NUMBER = {"type": ["number", "string"], "description": "a number, or a fraction such as 8/255"}
@@ -107,14 +107,14 @@ def _entry(entry: Any, definitions: dict[str, Any]) -> dict[str, Any]:
 def _record(kind: Any, defaults: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     """Fields by name, nothing, or what stands for the first field."""
     whole = _fields(kind, defaults, definitions)
-    hints = typing.get_type_hints(kind)
+    hints = hints_of(kind)
     names = list(whole["properties"])
     first = [_schema(hints[names[0]], definitions)] if names else []
     return {"anyOf": [whole, *first, *([] if whole["required"] else [{"type": "null"}])]}
 
 
 def _fields(kind: Any, defaults: Any, definitions: dict[str, Any]) -> dict[str, Any]:
-    hints = typing.get_type_hints(kind)
+    hints = hints_of(kind)
     own = [f for f in dataclasses.fields(kind) if f.init]
     missing = dataclasses.MISSING
     prototype = not isinstance(defaults, type)

@@ -14,7 +14,7 @@ import yaml
 from holdfast.checks import Check
 from holdfast.errors import RecipeError, unknown
 from holdfast.recipe.plain import describe
-from holdfast.recipe.schema import FAMILIES, Recipe
+from holdfast.recipe.schema import FAMILIES, Recipe, hints_of
 from holdfast.recipe.strict import parse
 from holdfast.recipe.sweeps import Origins, before_sweeps, write_out_sweeps
 from holdfast.yaml_text import load_yaml, parse_yaml
@@ -116,7 +116,7 @@ def _merged(base: Any, over: Any, kind: Any) -> Any:
     """`over` on top of `base`: groups are merged field by field, choices and values are replaced."""
     if base is None or over is None or not is_dataclass(kind):
         return over
-    hints = typing.get_type_hints(kind)
+    hints = hints_of(kind)
     merged = dict(_opened(base, kind))
     for key, value in _opened(over, kind).items():
         merged[key] = _merged(merged[key], value, hints.get(key)) if key in merged else value
@@ -164,7 +164,7 @@ def _below(holder: dict[str, Any], key: str, kind: Any) -> Any:
             holder.clear()
         entry = FAMILIES[kind].get(key)
         return entry if isinstance(entry, type) else type(entry)
-    below = typing.get_type_hints(kind).get(key) if is_dataclass(kind) else None
+    below = hints_of(kind).get(key) if is_dataclass(kind) else None
     inner = [a for a in typing.get_args(below) if a is not type(None)]
     return inner[0] if type(None) in typing.get_args(below) else below
 
@@ -173,7 +173,7 @@ def _opened(value: Any, kind: Any) -> dict[Any, Any]:
     """A value as a mapping, its shorthand written out."""
     first = fields(kind)[0].name if is_dataclass(kind) and fields(kind) else None
     if isinstance(value, dict):
-        family = FAMILIES.get(typing.get_type_hints(kind)[first], {}) if first else {}
+        family = FAMILIES.get(hints_of(kind)[first], {}) if first else {}
         return {first: value} if len(value) == 1 and next(iter(value)) in family else value
     if value is None:
         return {}

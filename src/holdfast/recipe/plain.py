@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from holdfast.errors import RecipeError
-from holdfast.recipe.schema import FAMILIES
+from holdfast.recipe.schema import FAMILIES, hints_of
 from holdfast.types import Threat
 
 
@@ -122,5 +122,5 @@ def _differences(value: Any, entry: Any) -> int:
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    hints = typing.get_type_hints(type(value))
+    hints = hints_of(type(value))
     return {f.name: plain(getattr(value, f.name), hints[f.name]) for f in dataclasses.fields(value) if f.init}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NewType
@@ -22,6 +23,7 @@ from holdfast.models import Architecture
 from holdfast.objectives import OBJECTIVES, Standard
 from holdfast.objectives.threat_warmup import has_growing_threat
 from holdfast.optim import OPTIMIZERS, SCHEDULES, SGD, Cosine, Optimizer, Schedule
+from holdfast.questions import QUESTIONS, Question
 from holdfast.threat import THREATS
 from holdfast.types import Attack, Augmentation, Certifier, Corruption, Loss, Objective, Threat
 
@@ -39,6 +41,7 @@ FAMILIES: dict[Any, Mapping[str, Any]] = {
     Mixing: MIXINGS,
     Objective: OBJECTIVES,
     Optimizer: OPTIMIZERS,
+    Question: QUESTIONS,
     Sampling: SAMPLINGS,
     Schedule: SCHEDULES,
     Source: DATASETS,
@@ -46,6 +49,14 @@ FAMILIES: dict[Any, Mapping[str, Any]] = {
     Threat: THREATS,
 }
 """Where a field of each type finds its names: classes, ready-made instances to change, or plain functions."""
+
+NAMES = {"Attack": Attack, "Corruption": Corruption, "Loss": Loss, "Mixing": Mixing, "Threat": Threat}
+"""Families in the annotations of questions, whose modules do not import them, since they start without torch."""
+
+
+def hints_of(kind: Any) -> dict[str, Any]:
+    """The types of a dataclass's fields."""
+    return typing.get_type_hints(kind, localns=NAMES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,6 +234,7 @@ class Recipe:
         train: how to train it.
         checks: what to try on it.
         evaluate: how the checks run.
+        analyses: what to ask about it after the checks.
     """
 
     name: str
@@ -232,6 +244,7 @@ class Recipe:
     train: TrainRecipe = field(default_factory=TrainRecipe)
     checks: tuple[Check, ...] = (Clean(),)
     evaluate: EvaluateRecipe = field(default_factory=EvaluateRecipe)
+    analyses: tuple[Question, ...] = ()
 
     def __post_init__(self) -> None:
         parts = self.name.split("/")

@@ -20,7 +20,7 @@ from pydantic import ValidationError as PydanticError
 from pydantic_core import PydanticCustomError
 
 from holdfast.errors import HoldfastError, RecipeError, unknown
-from holdfast.recipe.schema import FAMILIES, Seconds
+from holdfast.recipe.schema import FAMILIES, Seconds, hints_of
 
 REMEDIES = {
     "trust": "; a file cannot allow code to run: use --trust (in Python, trust=True)",
@@ -84,7 +84,7 @@ def _record(kind: Any, build: Callable[..., Any], *, partly: bool = False) -> An
         build: makes the object of the fields that were said.
         partly: whether fields without a default may be missing, since `build` knows them.
     """
-    hints = typing.get_type_hints(kind)
+    hints = hints_of(kind)
     own = [f for f in dataclasses.fields(kind) if f.init]
     required = [f.name for f in own if not partly and _required(f)]
     fields: dict[str, Any] = {
@@ -106,7 +106,7 @@ def _record(kind: Any, build: Callable[..., Any], *, partly: bool = False) -> An
 def is_switch(kind: Any) -> bool:
     """Whether a field that may be left out takes yes or no: a group of fields with defaults, the first no yes or no."""
     own = [f for f in dataclasses.fields(kind) if f.init] if dataclasses.is_dataclass(kind) else []
-    return bool(own) and not any(map(_required, own)) and typing.get_type_hints(kind)[own[0].name] is not bool
+    return bool(own) and not any(map(_required, own)) and hints_of(kind)[own[0].name] is not bool
 
 
 def _switched(value: Any) -> Any:

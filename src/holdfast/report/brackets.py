@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 
 from holdfast.analysis.certified import contradictions, nearest_breaks, round_radii
 from holdfast.report.certified import LIMIT, Proof, certified_curve, counted_share, proof
-from holdfast.report.curves import NORMS, Band, Chart, Curve
-from holdfast.report.numbers import count, percent, short
+from holdfast.report.curves import NORMS
 from holdfast.report.runs import RunData
-from holdfast.report.tables import Cell, Table, share_cell
+from holdfast.report.tables import share_cell
+from holdfast.show.chart import Band, Chart, Curve
+from holdfast.show.numbers import count, percent, short
+from holdfast.show.table import Cell, Table
 
 REFUTED = 50  # pairs in the table of errors
 CERTIFIED, ATTACKED, BETWEEN = "certified: holds for sure", "attacked: no break found", "the truth lies here"

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from holdfast.report import brackets, certified
-from holdfast.report.figures import Figure, figure, figures
 from holdfast.report.runs import RunData
-from holdfast.report.tables import Table
+from holdfast.show.figures import Figure, figure, figures
+from holdfast.show.table import Table
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,13 @@ from holdfast.analysis.certified import (
     round_step,
 )
 from holdfast.analysis.checks import Check, checks_of
-from holdfast.report.curves import NORMS, Chart, Curve
-from holdfast.report.numbers import MISSING, count, decimal, short
+from holdfast.report.curves import NORMS
 from holdfast.report.runs import RunData
 from holdfast.report.shares import Share
-from holdfast.report.tables import Cell, Table, share_cell
+from holdfast.report.tables import share_cell
+from holdfast.show.chart import Chart, Curve
+from holdfast.show.numbers import MISSING, count, decimal, short
+from holdfast.show.table import Cell, Table
 from holdfast.statistics import wilson
 
 LIMIT = 1000  # steps of a curve at most; where there are more radii, it is exact at so many of equal distance

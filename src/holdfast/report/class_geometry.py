@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 from holdfast.analysis.class_verdicts import verdicts
 from holdfast.analysis.store import Answer
-from holdfast.report.figures import Figure
-from holdfast.report.numbers import count, percent, short
 from holdfast.report.runs import RunData, answers_to
-from holdfast.report.tables import Cell, Table
+from holdfast.show.figures import Figure
+from holdfast.show.numbers import count, percent, short
+from holdfast.show.table import Cell, Table
 
 MOST = 20
 """Classes up to which the distances of all pairs of centroids are shown."""

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import polars as pl
 
 from holdfast.analysis.checks import Check
-from holdfast.report.numbers import count, several
 from holdfast.report.runs import RunData
-from holdfast.report.tables import NOT_RUN, Cell, Table
+from holdfast.report.tables import NOT_RUN
 from holdfast.results import accuracies, confusion, not_attacked, per_class, unsettled, waiting
+from holdfast.show.numbers import count, several
+from holdfast.show.table import Cell, Table
 
 LIMIT = 40  # classes in a table; more are not read by anyone
 

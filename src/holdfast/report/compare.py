@@ -8,11 +8,11 @@ import polars as pl
 
 from holdfast.analysis.checks import Budget
 from holdfast.analysis.worst_case import WORST, survivors, threats, title, within
-from holdfast.report.numbers import count, p_value, points, several
 from holdfast.report.runs import RunData
 from holdfast.report.same_images import REMEDY
-from holdfast.report.tables import Cell, Table
 from holdfast.results import compared, not_attacked, unsettled
+from holdfast.show.numbers import count, p_value, points, several
+from holdfast.show.table import Cell, Table
 from holdfast.statistics import Paired, holm
 from holdfast.verdicts import at_chance
 

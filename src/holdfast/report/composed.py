@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from holdfast.report.numbers import count, decimal, several
 from holdfast.report.runs import RunData
 from holdfast.report.shares import share_of
-from holdfast.report.tables import Cell, Table
 from holdfast.results import accuracies, yields
+from holdfast.show.numbers import count, decimal, several
+from holdfast.show.table import Cell, Table
 
 COLUMNS = ("Tried", "Broken", "First to break", "Waiting", "Queries", "Seconds", "Broken per second")
 

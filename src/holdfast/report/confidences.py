@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 from holdfast.analysis.confidence_summary import KINDS, AtPoints, summarise_confidences
 from holdfast.analysis.spread import Spread, give_or_take
 from holdfast.report.curves import NORMS
-from holdfast.report.figures import Figure
-from holdfast.report.numbers import decimal, interval, percent, short
 from holdfast.report.runs import RunData, measured
-from holdfast.report.tables import Cell, Table
+from holdfast.show.figures import Figure
+from holdfast.show.numbers import decimal, interval, percent, short
+from holdfast.show.table import Cell, Table
 
 COLUMNS = ("Likeliest class, 95 %", "True class, 95 %", "Right, 95 %")
 

@@ -10,13 +10,13 @@ from holdfast.analysis.checks import checks_of
 from holdfast.analysis.corruption import Corrupted, corrupted
 from holdfast.analysis.spread import give_or_take
 from holdfast.errors import HoldfastError
-from holdfast.report.curves import Chart, Curve
-from holdfast.report.figures import Figure, figures
 from holdfast.report.gallery import png
-from holdfast.report.numbers import count, decimal, percent
 from holdfast.report.runs import RunData
-from holdfast.report.tables import Cell, Table
 from holdfast.results import GRADED, accuracies
+from holdfast.show.chart import Chart, Curve
+from holdfast.show.figures import Figure, figures
+from holdfast.show.numbers import count, decimal, percent
+from holdfast.show.table import Cell, Table
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 from holdfast.analysis.curvature_and_noise import Box, Correlation, CurvatureSummary, summarise
 from holdfast.analysis.spread import give_or_take
 from holdfast.report import stability
-from holdfast.report.curves import Chart, Curve
-from holdfast.report.figures import COLOURS, Figure, figure, plain
-from holdfast.report.numbers import count, decimal, interval, percent, short
 from holdfast.report.runs import RunData, measured
-from holdfast.report.tables import Cell, Table
+from holdfast.show.chart import Chart, Curve
+from holdfast.show.figures import COLOURS, Figure, figure, plain
+from holdfast.show.numbers import count, decimal, interval, percent, short
+from holdfast.show.table import Cell, Table
 
 SMALLEST = 1e-12
 """What is smaller is drawn here: logarithms have no zero, and float32 has not much below."""

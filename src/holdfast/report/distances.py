@@ -15,12 +15,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from holdfast.analysis.checks import Budget, Check, checks_of
-from holdfast.report.curves import NORMS, Chart, Curve, kinds_of, through
-from holdfast.report.numbers import count, percent, short
+from holdfast.report.curves import NORMS, kinds_of, through
 from holdfast.report.runs import RunData
 from holdfast.report.shares import Share
-from holdfast.report.tables import Cell, Table, share_cell
+from holdfast.report.tables import share_cell
 from holdfast.results import accuracies
+from holdfast.show.chart import Chart, Curve
+from holdfast.show.numbers import count, percent, short
+from holdfast.show.table import Cell, Table
 from holdfast.statistics import wilson
 
 STEPS = 400  # points of a curve at most; more cannot be told apart

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from holdfast.analysis.store import Answer
-from holdfast.report.curves import Chart, Curve
-from holdfast.report.figures import Figure, Key, figures
-from holdfast.report.numbers import decimal, percent, several
 from holdfast.report.runs import RunData, answers_to
 from holdfast.report.scatter import STYLES, Scatter, scatters, style
-from holdfast.report.tables import Cell, Table
+from holdfast.show.chart import Chart, Curve
+from holdfast.show.figures import Figure, Key, figures
+from holdfast.show.numbers import decimal, percent, several
+from holdfast.show.table import Cell, Table
 
 SIDES = ("clean", "noisy")
 MEASURES = {

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from holdfast.analysis.magnitude_summary import MagnitudeSummary
-from holdfast.report.curves import Chart
-from holdfast.report.figures import SCALE, Figure, Key, figure, plain
+from holdfast.show.chart import Chart
+from holdfast.show.figures import SCALE, Figure, Key, figure, plain
 
 MOST = 20
 """Classes whose distributions are drawn."""

@@ -15,10 +15,10 @@ from holdfast.analysis.selection import CLEAN, Measured, measured
 from holdfast.analysis.store import Answer
 from holdfast.analysis.worst_case import WORST
 from holdfast.report.curves import NORMS
-from holdfast.report.figures import Figure
-from holdfast.report.numbers import decimal, percent, short
 from holdfast.report.runs import RunData
-from holdfast.report.tables import Cell, Table
+from holdfast.show.figures import Figure
+from holdfast.show.numbers import decimal, percent, short
+from holdfast.show.table import Cell, Table
 from holdfast.yaml_text import load_yaml
 
 Place = tuple[float, float]

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 from holdfast.analysis.magnitude_summary import MagnitudeSummary, summarise_magnitudes
 from holdfast.analysis.mixing_plan import POLICY, planned
 from holdfast.analysis.mixing_summary import AtStrength, summarise_mixing
-from holdfast.report.figures import Figure, Told
 from holdfast.report.magnitude_figures import correlation_chart, violin_chart
 from holdfast.report.mixing_figures import Asked, aim_chart, best, radius_chart, strength, strength_chart
 from holdfast.report.mixing_tables import (
@@ -21,9 +20,10 @@ from holdfast.report.mixing_tables import (
     radius_table,
     strength_table,
 )
-from holdfast.report.numbers import count, percent, short
 from holdfast.report.runs import RunData, measured
-from holdfast.report.tables import Table
+from holdfast.show.figures import Figure, Told
+from holdfast.show.numbers import count, percent, short
+from holdfast.show.table import Table
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,10 @@ import polars as pl
 
 from holdfast.analysis.mixing_plan import POLICY, Aim, Plan
 from holdfast.analysis.mixing_summary import AtStrength, MixingSummary, Rate
-from holdfast.report.curves import NORMS, Chart, Curve, Mark
-from holdfast.report.figures import Figure, figure
-from holdfast.report.numbers import short
+from holdfast.report.curves import NORMS
+from holdfast.show.chart import Chart, Curve, Mark
+from holdfast.show.figures import Figure, figure
+from holdfast.show.numbers import short
 
 ATTACKS = {
     "clean": "clean images", "on_standard": "attack on the standard network",

@@ -8,8 +8,8 @@ from holdfast.analysis.magnitude_summary import MagnitudeSummary
 from holdfast.analysis.mixing_summary import Rate
 from holdfast.report.magnitude_figures import MOST
 from holdfast.report.mixing_figures import ATTACKS, Asked, strength
-from holdfast.report.numbers import interval, percent, short
-from holdfast.report.tables import Cell, Table
+from holdfast.show.numbers import interval, percent, short
+from holdfast.show.table import Cell, Table
 
 POINTS = {
     "clean": "clean images", "on_standard": "images attacked through the standard network",

@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 
 from holdfast.analysis.mixing_plan import planned
 from holdfast.analysis.mixing_summary import AtStrength, MixingSummary, Rate, summarise_mixing
-from holdfast.report.curves import Chart, Curve
-from holdfast.report.figures import Figure, Told, figure
 from holdfast.report.mixing_figures import strength
 from holdfast.report.mixing_tables import rate_cell
-from holdfast.report.numbers import count, percent
 from holdfast.report.runs import RunData, measured
-from holdfast.report.tables import Table
+from holdfast.show.chart import Chart, Curve
+from holdfast.show.figures import Figure, Told, figure
+from holdfast.show.numbers import count, percent
+from holdfast.show.table import Table
 
 KINDS = {
     "clean": "clean images", "on_standard": "attack on the network", "itself": "attack on the mixture",

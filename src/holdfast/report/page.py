@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from importlib import resources
 
 import polars as pl
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from holdfast.report import brackets, gallery
@@ -18,10 +17,8 @@ from holdfast.report.chance import marked, other_weights
 from holdfast.report.classes import class_table, panels
 from holdfast.report.compare import comparison, comparison_table
 from holdfast.report.composed import yield_tables
-from holdfast.report.curves import Chart, budget_charts, training_charts
+from holdfast.report.curves import budget_charts, training_charts
 from holdfast.report.distances import curve_tables, distance_charts, distances_of, quartile_table
-from holdfast.report.figures import figures
-from holdfast.report.numbers import decimal
 from holdfast.report.provenance import doubts, facts_table
 from holdfast.report.runs import RunData
 from holdfast.report.same_images import different_images, tested
@@ -31,6 +28,10 @@ from holdfast.report.tables import alarm, cost, epochs, headline, training_cost,
 from holdfast.report.trust import trust
 from holdfast.report.unfinished import gaps
 from holdfast.results import not_attacked, unsettled
+from holdfast.show.chart import Chart
+from holdfast.show.figures import figures
+from holdfast.show.html import environment
+from holdfast.show.numbers import decimal
 
 EXAMPLES = 480  # in all galleries of a page together
 HELD, SO_FAR, FOOLED, WRONG_BEFORE = "held", "held so far", "fooled", "wrong already before"
@@ -86,7 +87,7 @@ def render(runs: Sequence[RunData], *, title: str | None = None) -> str:
     drawn = (*robustness, *distances, *certificates.figures, *asked, *training)
     scripts = [*([plotly_script()] if drawn else []), template_file("report.js")]
     return (
-        environment()
+        environment("holdfast.report")
         .get_template("page.html.j2")
         .render(
             title=title or f"Report on {_subject(runs)}",
@@ -134,17 +135,6 @@ def render(runs: Sequence[RunData], *, title: str | None = None) -> str:
 def _other_images(runs: Sequence[RunData]) -> list[str]:
     note = different_images([tested(run) for run in runs])
     return [f"Not all numbers are comparable. Runs {note}."] if note else []
-
-
-def environment() -> Environment:
-    """How templates become pages: everything is escaped, and nothing may be missing."""
-    return Environment(
-        loader=PackageLoader("holdfast.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
 
 
 def _bounded(charts: Sequence[Chart]) -> bool:

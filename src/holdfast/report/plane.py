@@ -12,16 +12,18 @@ import polars as pl
 from holdfast.analysis.checks import Budget
 from holdfast.analysis.mixing_plan import POLICY
 from holdfast.analysis.mixing_summary import AtStrength
-from holdfast.report.curves import NORMS, Chart, Curve
-from holdfast.report.figures import COLOURS, DASHES, Figure, Key, Told, figure, plain
+from holdfast.report.curves import NORMS
 from holdfast.report.mixing import asked
 from holdfast.report.mixing_figures import Asked, strength
-from holdfast.report.numbers import decimal, several, short
 from holdfast.report.runs import RunData
 from holdfast.report.shares import Share, share_of
-from holdfast.report.tables import Cell, Table, share_cell
+from holdfast.report.tables import share_cell
 from holdfast.report.worst_cases import all_threats, worst_cases
 from holdfast.results import accuracies
+from holdfast.show.chart import Chart, Curve
+from holdfast.show.figures import COLOURS, DASHES, Figure, Key, Told, figure, plain
+from holdfast.show.numbers import decimal, several, short
+from holdfast.show.table import Cell, Table
 
 HOVER = "%{fullData.name}<br>clean %{x:.1%}, attacked %{y:.1%}<br>%{text}<extra></extra>"
 

@@ -9,9 +9,9 @@ from typing import Any
 import polars as pl
 
 from holdfast.analysis.checks import finite
-from holdfast.report.numbers import MISSING, SPACE, count, short
 from holdfast.report.runs import RunData
-from holdfast.report.tables import Cell, Table
+from holdfast.show.numbers import MISSING, SPACE, count, short
+from holdfast.show.table import Cell, Table
 
 
 def facts_table(runs: Sequence[RunData]) -> Table:

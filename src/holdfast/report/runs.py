@@ -17,8 +17,11 @@ from holdfast.analysis.measures import Measured, read_measured
 from holdfast.analysis.store import Answer, read_answers
 from holdfast.analysis.worst_case import attempts
 from holdfast.errors import LedgerError
+from holdfast.questions.answers import Answer as Answered
+from holdfast.questions.answers import Answers, Store
 from holdfast.report.gallery import Gallery, read_galleries
 from holdfast.results import SCHEMA, Ledger, is_graded
+from holdfast.show.names import labels as short_labels
 from holdfast.verdicts import read_verdicts
 from holdfast.verdicts.store import Stored
 
@@ -41,6 +44,7 @@ class RunData:
         graded: rows of corruptions by kind and severity.
         graded_galleries: their images.
         measures: what analyses found of single examples; empty when nobody asked.
+        answered: answers to questions, as stored.
     """
 
     label: str
@@ -54,6 +58,7 @@ class RunData:
     graded: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SCHEMA))
     graded_galleries: tuple[Gallery, ...] = ()
     measures: tuple[Measured, ...] = ()
+    answered: tuple[Answered, ...] = ()
 
     @cached_property
     def weights(self) -> tuple[str, ...]:
@@ -129,6 +134,7 @@ def read_run(path: Path) -> RunData:
             graded=graded,
             graded_galleries=tuple(shown for shown in galleries if shown.check in names),
             measures=tuple(read_measured(path, answers)),
+            answered=tuple(Store(path).read_all()),
         ),
         name,
     )
@@ -139,7 +145,7 @@ def read_runs(paths: Sequence[Path]) -> tuple[RunData, ...]:
     if not paths:
         raise LedgerError("expected one or more run directories, got none")
     runs = [read_run(path) for path in paths]
-    labels = _unique(_shortened([run.label for run in runs]))
+    labels = short_labels([run.label for run in runs])
     return tuple(_labelled(run, label) for run, label in zip(runs, labels, strict=True))
 
 
@@ -149,6 +155,24 @@ def answers_to(runs: Sequence[RunData], kind: str) -> Iterator[tuple[int, RunDat
         for answer in run.answers:
             if answer.kind == kind and any(answer.result.values()):
                 yield place, run, answer
+
+
+def answers_of(runs: Sequence[RunData], question: str) -> Answers:
+    """The answers to a question of all runs, with their labels."""
+    return Answers(
+        tuple(
+            replace(answer, run=run.label, place=place, classes=_class_names(run))
+            for place, run in enumerate(runs)
+            for answer in run.answered
+            if answer.key.question == question
+        ),
+        tuple(run.label for run in runs),
+    )
+
+
+def _class_names(run: RunData) -> tuple[str, ...]:
+    names = run.section("data").get("classes")
+    return tuple(map(str, names)) if isinstance(names, list) else ()
 
 
 def measured(runs: Sequence[RunData], kind: str) -> Iterator[tuple[int, str, Measured]]:
@@ -166,34 +190,6 @@ def _labelled(run: RunData, label: str) -> RunData:
 
 def _preference(weights: str) -> tuple[int, str]:
     return PREFERRED.index(weights) if weights in PREFERRED else len(PREFERRED), weights
-
-
-def _shortened(names: Sequence[str]) -> list[str]:
-    """Names without the parts between slashes that all begin or end with: what tells them apart."""
-    parts = [name.split("/") for name in names]
-    if len(set(names)) < len(names) or len(names) < 2:
-        return list(names)
-    head = _shared(parts)
-    tail = _shared([part[head:][::-1] for part in parts])
-    short = ["/".join(part[head : len(part) - tail]) for part in parts]
-    return short if all(short) else list(names)
-
-
-def _shared(parts: Sequence[Sequence[str]]) -> int:
-    """How many leading parts are the same in all."""
-    same = [len(set(column)) == 1 for column in zip(*parts, strict=False)]
-    return same.index(False) if False in same else len(same)
-
-
-def _unique(names: Sequence[str]) -> list[str]:
-    labels: list[str] = []
-    for name in names:
-        label, number = name, 1
-        while label in labels:
-            number += 1
-            label = f"{name} ({number})"
-        labels.append(label)
-    return labels
 
 
 def _facts(path: Path) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from holdfast.report.numbers import listed
 from holdfast.report.runs import RunData
+from holdfast.show.numbers import listed
 
 REMEDY = "measure them on the same ones, with the same data.test_subset and data.test_seed"
 

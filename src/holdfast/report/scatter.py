@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from holdfast.report.figures import COLOURS, SYMBOLS
+from holdfast.show.figures import COLOURS, SYMBOLS
 
 SIDE = 240
 """Width and height of a picture in its own units."""

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Protocol, Self
 
+from holdfast.questions import QUESTIONS
 from holdfast.report.class_geometry import ClassGeometry
 from holdfast.report.confidences import ConfidenceTable
 from holdfast.report.corruptions import Corruptions
 from holdfast.report.curvature import Curvatures
 from holdfast.report.features import Features
-from holdfast.report.figures import Figure
-from holdfast.report.geometry import Geometry
 from holdfast.report.maps import Maps
 from holdfast.report.mixing import Mixtures
 from holdfast.report.neighbours import NeighbourMixtures
 from holdfast.report.plane import Plane
-from holdfast.report.runs import RunData
+from holdfast.report.runs import RunData, answers_of
 from holdfast.report.segment import Segments
 from holdfast.report.surface import Surfaces
+from holdfast.show.figures import Figure
+from holdfast.show.html import Part, figures_of, parts_of
 
 
 class Section(Protocol):
@@ -44,12 +46,40 @@ class Section(Protocol):
 
 
 SECTIONS: tuple[type[Section], ...] = (
-    Plane, Mixtures, NeighbourMixtures, Corruptions, Maps, Geometry, ClassGeometry, Curvatures, Segments,
+    Plane, Mixtures, NeighbourMixtures, Corruptions, Maps, ClassGeometry, Curvatures, Segments,
     ConfidenceTable, Features, Surfaces,
 )  # fmt: skip
 """In the order of the page."""
 
 
-def sections_of(runs: Sequence[RunData], labels: Sequence[str]) -> list[Section]:
+@dataclass(frozen=True)
+class Presented:
+    """What a question presents, drawn by the template of all questions.
+
+    Args:
+        name: identifier of the section.
+        title: its heading.
+        parts: sentences, tables and charts, in order.
+    """
+
+    name: str
+    title: str
+    parts: Sequence[Part]
+
+    @property
+    def figures(self) -> Sequence[Figure]:
+        """What the page has to draw."""
+        return figures_of(self.parts)
+
+
+def sections_of(runs: Sequence[RunData], labels: Sequence[str]) -> list[Section | Presented]:
     """The sections that have something to show."""
-    return [section for section in (kind.of(runs, labels) for kind in SECTIONS) if section.there]
+    sections = [kind.of(runs, labels) for kind in SECTIONS]
+    return [*(section for section in sections if section.there), *_presented(runs, labels)]
+
+
+def _presented(runs: Sequence[RunData], labels: Sequence[str]) -> Iterator[Presented]:
+    for name, home in QUESTIONS.items():
+        answers = answers_of(runs, name)
+        if len(answers) and (parts := parts_of(home.present(answers), labels, identifier := name.replace("_", "-"))):
+            yield Presented(identifier, home.title, parts)

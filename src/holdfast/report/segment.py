@@ -8,11 +8,11 @@ from typing import ClassVar
 
 from holdfast.analysis.segment_summary import Group, Reach, summarise_segments
 from holdfast.analysis.spread import Spread, give_or_take
-from holdfast.report.figures import Figure
-from holdfast.report.numbers import count, percent, short
 from holdfast.report.runs import RunData, measured
 from holdfast.report.segment_figures import KINDS, Asked, charts, chosen, image
-from holdfast.report.tables import Cell, Table
+from holdfast.show.figures import Figure
+from holdfast.show.numbers import count, percent, short
+from holdfast.show.table import Cell, Table
 
 CLOSE = 0.25
 """An expansion that is this share of the loss away from it at the end, or less, is not said to miss it."""

@@ -11,9 +11,9 @@ import polars as pl
 
 from holdfast.analysis.segment_summary import Lines, SegmentSummary, lines
 from holdfast.analysis.spread import Spread
-from holdfast.report.curves import Chart, Curve
-from holdfast.report.figures import COLOURS, Figure, figure
-from holdfast.report.numbers import short
+from holdfast.show.chart import Chart, Curve
+from holdfast.show.figures import COLOURS, Figure, figure
+from holdfast.show.numbers import short
 
 KINDS = {"loss": "loss", "first": "first order", "second": "second order"}
 WAY = "way from the image to the attack’s point"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.report.numbers import SPACE, interval, percent, several
+from holdfast.show.numbers import SPACE, interval, percent, several
 from holdfast.statistics import wilson
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from holdfast.analysis.spread import give_or_take
 from holdfast.analysis.stability_bounds import AtDelta, quadratic_share, stability_curve
-from holdfast.report.curves import Chart, Curve
-from holdfast.report.figures import Figure, figures
-from holdfast.report.numbers import count, decimal, percent, short
 from holdfast.report.runs import RunData, measured
-from holdfast.report.tables import Cell, Table
+from holdfast.show.chart import Chart, Curve
+from holdfast.show.figures import Figure, figures
+from holdfast.show.numbers import count, decimal, percent, short
+from holdfast.show.table import Cell, Table
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from holdfast.analysis.checks import fraction
 from holdfast.analysis.corruption import corrupted
 from holdfast.analysis.worst_case import largest
 from holdfast.report.curves import NORMS
-from holdfast.report.numbers import count, listed, percent, several, short
 from holdfast.report.runs import RunData
 from holdfast.report.shares import Share, share_of
 from holdfast.report.worst_cases import WorstCase, worst_cases
 from holdfast.results import accuracies
+from holdfast.show.numbers import count, listed, percent, several, short
 
 NEAR = 0.05  # below clean, and still said to be near it
 HALF = 0.5

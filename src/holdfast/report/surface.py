@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from holdfast.analysis.store import Answer
-from holdfast.report.curves import Chart
-from holdfast.report.figures import SCALE, Figure, Key, figure, plain
-from holdfast.report.numbers import decimal, percent, short
 from holdfast.report.relief import Relief, relief
 from holdfast.report.runs import RunData, answers_to
-from holdfast.report.tables import Cell, Table
+from holdfast.show.chart import Chart
+from holdfast.show.figures import SCALE, Figure, Key, figure, plain
+from holdfast.show.numbers import decimal, percent, short
+from holdfast.show.table import Cell, Table
 
 WORD = 18
 """Letters of a class under the pointer."""

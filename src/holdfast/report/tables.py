@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
@@ -11,56 +10,15 @@ import polars as pl
 
 from holdfast.analysis.checks import Check, checks_of, finite
 from holdfast.analysis.worst_case import title
-from holdfast.report.numbers import count, counts, decimal, several
 from holdfast.report.runs import RunData
 from holdfast.report.shares import Share, share_of
 from holdfast.report.unfinished import Gap, unseen
 from holdfast.report.worst_cases import WorstCase, all_threats, worst_cases
 from holdfast.results import accuracies
+from holdfast.show.numbers import count, counts, decimal, several
+from holdfast.show.table import Cell, Table
 
 NOT_RUN = "not run"
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One cell.
-
-    Args:
-        text: what it says.
-        note: a second, smaller line.
-        heat: 0 to 1, the strength of its colour; None for none.
-        good: whether the colour means something good.
-        span: share with its interval (value, low, high) to draw below the text.
-        words: left-aligned text instead of a right-aligned number.
-    """
-
-    text: str
-    note: str = ""
-    heat: float | None = None
-    good: bool = False
-    span: tuple[float, float, float] | None = None
-    words: bool = False
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table with a heading for each row and column.
-
-    Args:
-        caption: what it shows, in one sentence.
-        corner: heading of the row headings.
-        columns: headings.
-        rows: heading and cells of each row.
-        groups: headings above neighbouring columns, with how many each spans; they cover all columns or are empty.
-        totals: how many of the last rows sum up the others.
-    """
-
-    caption: str
-    corner: str
-    columns: Sequence[str]
-    rows: Sequence[tuple[str, Sequence[Cell]]]
-    groups: Sequence[tuple[str, int]] = ()
-    totals: int = 0
 
 
 def share_cell(share: Share, note: str = "") -> Cell:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from holdfast.report.numbers import listed, several
 from holdfast.report.runs import RunData
-from holdfast.report.tables import Cell, Table
+from holdfast.show.numbers import listed, several
+from holdfast.show.table import Cell, Table
 from holdfast.verdicts import Verdict, failed, from_rows, spoken
 
 WORDS = {"pass": "passed", "warn": "warning", "fail": "FAILED", "not tested": "not tested"}

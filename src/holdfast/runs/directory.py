@@ -24,6 +24,7 @@ from holdfast.results import Ledger
 from holdfast.yaml_text import load_yaml
 
 FREE = (
+    "analyses",
     "checks",
     "evaluate.batch_size",
     "evaluate.budget",
@@ -36,7 +37,7 @@ FREE = (
 LOCK, HOLDER = ".lock", ".lock-holder"
 """Files of a run that say that a process works there, and which."""
 
-RESULTS = ("ledger", "gallery", "points", "verdicts", "analyses", "measures")
+RESULTS = ("ledger", "gallery", "points", "verdicts", "answers", "analyses", "measures")
 """Directories of a run with what was measured."""
 
 

@@ -6,11 +6,14 @@ from importlib import import_module
 
 import typer
 
+from holdfast.cli.analyse.question import register
+
 QUESTIONS = (
-    "sra", "thickness", "flatness", "features", "surface", "curvature", "stability", "classes", "segment",
+    "sra", "features", "surface", "curvature", "stability", "classes", "segment",
     "confidences", "mixing", "neighbours",
 )  # fmt: skip
 
 app = typer.Typer(help="Ask a question about a network; repeat the command to resume.", no_args_is_help=True)
 for _question in QUESTIONS:
     app.command(_question)(import_module(f"holdfast.cli.analyse.{_question}").command)
+register(app)

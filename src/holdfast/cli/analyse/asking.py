@@ -5,30 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from holdfast.cli.asked import Asked
-from holdfast.cli.device import Device
-from holdfast.cli.evaluate import (
-    BatchSize,
-    Data,
-    First,
-    Grey,
-    Model,
-    Name,
-    Numbers,
-    Seed,
-    Size,
-    Subset,
-    Trust,
-    Weights,
-)
+from holdfast.cli.groups import ImageOptions, NetworkOptions, Run, WorkOptions, grouped
 from holdfast.cli.networks import Ready, prepared
-from holdfast.cli.options import OUT, Json, Out, Root
+from holdfast.cli.options import Json
 from holdfast.cli.output import echo, echo_json
+from holdfast.cli.request import Request
 from holdfast.cli.screen import Bar, interrupt_on_kill, resumable, say
 from holdfast.errors import RecipeError
 
@@ -46,41 +29,25 @@ Ask = Callable[..., "Answer"]
 def asking(ask: Ask, show: Callable[[Answer], None]) -> Callable[..., None]:
     """The command of a question, with its own options first; its module must not delay annotations."""
     own = [*inspect.signature(ask).parameters.values()][2:]
-    run, *shared = inspect.signature(_about_a_network, eval_str=True).parameters.values()
-    parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (run, *own, *shared[2:])]
 
-    def command(**said: Any) -> None:
-        mine = {each.name: said.pop(each.name) for each in own}
-        _about_a_network(ask=lambda ready, quiet: ask(ready, quiet, **mine), show=show, **said)
+    def command(
+        network: NetworkOptions, images: ImageOptions, work: WorkOptions, run: Run = None, as_json: Json = False,
+        **stated: Any,
+    ) -> None:  # fmt: skip
+        request = Request(verb="analyse", run=run, network=network, images=images, work=work)
+        _about_a_network(request, lambda ready, quiet: ask(ready, quiet, **stated), show, as_json=as_json)
 
-    said: Any = command
-    said.__doc__ = ask.__doc__
-    said.__signature__ = inspect.Signature(parameters)
-    said.__annotations__ = {each.name: each.annotation for each in parameters}
-    return command
+    command.__doc__ = ask.__doc__
+    return grouped(command, stated=[each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own])
 
 
-def _about_a_network(
-    run: Annotated[
-        Path | None, typer.Argument(metavar="[RUN|CHECKPOINT]", help="Run directory or weights by holdfast.")
-    ] = None,
-    ask: Any = None, show: Any = None,
-    model: Model = None, weights: Weights = None, data: Data = None, mean: Numbers = None, std: Numbers = None,
-    size: Size = None, grey: Grey = False, subset: Subset = None, first: First = None,
-    name: Name = None, seed: Seed = None, batch_size: BatchSize = None, device: Device = None, trust: Trust = False,
-    out: Out = OUT, data_root: Root = None, as_json: Json = False,
-) -> None:  # fmt: skip
+def _about_a_network(request: Request, ask: Ask, show: Callable[[Answer], None], *, as_json: bool) -> None:
     from holdfast.report import write_report
 
     interrupt_on_kill()
-    asked = Asked(
-        run=run, model=model, weights=weights, data=data, mean=mean, std=std, size=size, grey=grey,
-        subset=subset, first=first, name=name, seed=seed, batch_size=batch_size, trust=trust, out=out,
-        root=data_root, device=device, verb="analyse",
-    )  # fmt: skip
     with resumable():
-        ready = prepared(asked)
-        if batch_size is None:
+        ready = prepared(request)
+        if request.work.batch_size is None:
             ready = replace(ready, how=replace(ready.how, batch_size=64))
         answer = ask(ready, as_json)
         path = ready.run.path

@@ -4,7 +4,8 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.analyse.asking import About, about, asking, block, measured
-from holdfast.cli.audit import Eps, Norm, chosen_attack
+from holdfast.cli.audit import chosen_attack
+from holdfast.cli.groups import Eps, Norm
 from holdfast.cli.networks import Ready
 from holdfast.cli.output import echo
 from holdfast.cli.screen import interval, percent, table

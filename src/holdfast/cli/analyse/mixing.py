@@ -9,7 +9,8 @@ import typer
 
 from holdfast.cli.analyse.asking import about, asking, block, measured, numbers
 from holdfast.cli.analyse.pairs import PairOfNetworks, norm_of, pair_of
-from holdfast.cli.audit import Eps, Norm, chosen_attack
+from holdfast.cli.audit import chosen_attack
+from holdfast.cli.groups import Eps, Norm
 from holdfast.cli.networks import Ready
 from holdfast.cli.output import echo
 from holdfast.cli.screen import interval, percent, table

@@ -16,7 +16,8 @@ from holdfast.cli.analyse.mixing import (
     strengths_in,
 )
 from holdfast.cli.analyse.pairs import norm_of
-from holdfast.cli.audit import Eps, Norm, chosen_attack
+from holdfast.cli.audit import chosen_attack
+from holdfast.cli.groups import Eps, Norm
 from holdfast.cli.networks import Ready
 from holdfast.cli.output import echo
 from holdfast.cli.screen import table

@@ -1,29 +1,35 @@
 """What a method must leave alone: the global random states, and everything about a module."""
 
+from __future__ import annotations
+
 import random
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
 
-def random_states():
-    kind, keys, position, *rest = np.random.get_state()
-    return torch.get_rng_state().tolist(), (kind, keys.tolist(), position, rest), random.getstate()
+def random_states() -> tuple[Any, ...]:
+    """The states of torch's, numpy's and Python's global generators, to be compared."""
+    kind, keys, *rest = np.random.get_state(legacy=True)
+    return torch.get_rng_state().tolist(), (kind, list(keys), rest), random.getstate()
 
 
 @contextmanager
-def same_random_states():
+def same_random_states() -> Iterator[None]:
     """Fail where torch's, numpy's or Python's global random state changes inside."""
-    torch_before, numpy_before, python_before = random_states()
+    before = random_states()
     yield
-    torch_after, numpy_after, python_after = random_states()
-    assert torch_before == torch_after, "torch's global random state changed"
-    assert numpy_before == numpy_after, "numpy's global random state changed"
-    assert python_before == python_after, "Python's global random state changed"
+    for library, old, new in zip(("torch", "numpy", "Python"), before, random_states(), strict=True):
+        assert old == new, f"{library}'s global random state changed"
 
 
-def module_state(model, *, buffers=True):
+def module_state(
+    model: nn.Module, *, buffers: bool = True
+) -> tuple[dict[str, Any], dict[str, bool], dict[str, Tensor]]:
     """Copies of all that can be seen of a module: weights, .grad, requires_grad, modes and buffers."""
     parameters = {
         name: (p.detach().clone(), None if p.grad is None else p.grad.clone(), p.requires_grad)
@@ -34,7 +40,7 @@ def module_state(model, *, buffers=True):
 
 
 @contextmanager
-def same_module(model, *, buffers=True):
+def same_module(model: nn.Module, *, buffers: bool = True) -> Iterator[None]:
     """Fail where weights, .grad, requires_grad, modes or buffers of a module change inside."""
     parameters, modes, kept = module_state(model, buffers=buffers)
     yield
@@ -51,7 +57,7 @@ def same_module(model, *, buffers=True):
 
 
 @contextmanager
-def same_tensors(*tensors):
+def same_tensors(*tensors: Tensor) -> Iterator[None]:
     """Fail where the values or flags of tensors change inside."""
     before = [(t, t.detach().clone(), t.requires_grad, t._version) for t in tensors]
     yield

@@ -1,11 +1,12 @@
-"""What the user says about a network and its images."""
+"""A network and its images as the options of a command state them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from holdfast.cli.groups import ImageOptions, NetworkOptions, WorkOptions
 from holdfast.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -16,93 +17,93 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """What the user said, by option; `fresh` deletes earlier results, and `verb` is the command, for messages."""
+class Request:
+    """A network with images, as the options of a command state them.
 
-    run: Path | None
-    model: str | None
-    weights: Path | None
-    data: str | None
-    mean: str | None
-    std: str | None
-    name: str | None
-    seed: int | None
-    trust: bool
-    out: Path
-    root: Path | None
+    Args:
+        verb: the command, for messages.
+        run: directory of a run or weights by holdfast; None for a network from elsewhere.
+        network: a network that holdfast did not train.
+        images: what to test it on.
+        work: where and how.
+        checks: checks as the user wrote them, None for the run's own.
+        order: order of AutoAttack's components.
+        budget: time to spend.
+        fresh: whether earlier results are deleted.
+    """
+
     verb: str
-    device: str | None = None
+    run: Path | None = None
+    network: NetworkOptions = field(default_factory=NetworkOptions)
+    images: ImageOptions = field(default_factory=ImageOptions)
+    work: WorkOptions = field(default_factory=WorkOptions)
     checks: str | None = None
-    size: int | None = None
-    grey: bool = False
-    subset: int | None = None
-    first: int | None = None
-    batch_size: int | None = None
     order: str | None = None
     budget: str | None = None
     fresh: bool = False
 
     def __post_init__(self) -> None:
-        if (self.run is None) == (self.model is None):
+        if (self.run is None) == (self.network.model is None):
             raise RecipeError(f"{self.verb}: expected a RUN, or --model with --weights and --data; see --help")
-        if self.subset is not None and self.first is not None:
+        if self.images.subset is not None and self.images.first is not None:
             raise RecipeError(f"{self.verb}: expected --subset or --first; got both")
-        ours = {"weights": self.weights, "mean": self.mean, "std": self.std, "name": self.name, "seed": self.seed}
-        if self.run is not None and any(option is not None for option in ours.values()):
-            *names, last = (f"--{name}" for name in ours if self.verb != "audit" or name != "seed")
+        own = {name: getattr(self.network, name) for name in ("weights", "mean", "std", "name", "seed")}
+        if self.run is not None and any(option is not None for option in own.values()):
+            *names, last = (f"--{name}" for name in own if self.verb != "audit" or name != "seed")
             raise RecipeError(f"{self.verb}: {', '.join(names)} and {last} go with --model; got a RUN too")
 
     def how(self, base: EvaluateRecipe) -> EvaluateRecipe:
-        """How checks run: as `base` says, except for what was asked."""
+        """How checks run: as `base` states, but for the options that were given."""
         from holdfast.recipe import EvaluateRecipe, parse
 
-        fields: dict[str, Any] = {"order": self.order, "budget": self.budget, "batch_size": self.batch_size}
+        fields: dict[str, Any] = {"order": self.order, "budget": self.budget, "batch_size": self.work.batch_size}
         stated = {name: value for name, value in fields.items() if value is not None}
         changed = parse(EvaluateRecipe, stated, where=lambda path: "--" + "-".join(path).replace("_", "-"))
         return replace(base, **{name: getattr(changed, name) for name in stated})
 
-    def images(self, source: Source | None = None) -> DataRecipe | None:
-        """Which images were asked for; None for those of the run itself.
+    def data(self, source: Source | None = None) -> DataRecipe | None:
+        """The requested images; None for those of the run itself.
 
         Args:
             source: where the images of the run come from.
         """
         from holdfast.recipe import DataRecipe
 
-        if source is not None and self.data is None and self.subset is None and self.first is None:
+        images = self.images
+        if source is not None and images.data is None and images.subset is None and images.first is None:
             return None
-        chosen = source if self.data is None and source is not None else self._source()
-        return DataRecipe(source=chosen, test_subset=self.subset, test_first=self.first)
+        chosen = source if images.data is None and source is not None else self._source()
+        return DataRecipe(source=chosen, test_subset=images.subset, test_first=images.first)
 
     def _source(self) -> Source:
         from holdfast.data import Source, resolve
 
-        if str(self.data).startswith("{"):
-            return cast("Source", _as_in_a_recipe("--data", str(self.data), Source))
-        return resolve(str(self.data), self.root, size=self.size, grey=self.grey)
+        images = self.images
+        if str(images.data).startswith("{"):
+            return cast("Source", _as_in_a_recipe("--data", str(images.data), Source))
+        return resolve(str(images.data), images.data_root, size=images.size, grey=images.grey)
 
     @property
     def part(self) -> str:
-        """What the name of a run says of the images chosen."""
-        first = "" if self.first is None else f"-first-{self.first}"
-        return first if self.subset is None else f"-{self.subset}"
+        """Ending of a run's name for the images chosen."""
+        first = "" if self.images.first is None else f"-first-{self.images.first}"
+        return first if self.images.subset is None else f"-{self.images.subset}"
 
-    def network(self) -> Foreign:
+    def foreign(self) -> Foreign:
         """The network that `--model` and the options beside it describe."""
         from holdfast.runs import Foreign
 
-        model = str(self.model)
-        if self.data is None:
+        if self.images.data is None:
             raise RecipeError(f"{self.verb}: expected --data NAME_OR_PATH beside --model")
-        data = self.images()
+        data, network = self.data(), self.network
         assert data is not None, "only a run has images of its own"
         return Foreign(
-            model=_architecture(model),
+            model=_architecture(str(network.model)),
             data=data,
-            weights=None if self.weights is None else str(self.weights),
-            mean=_floats("--mean", self.mean),
-            std=_floats("--std", self.std),
-            seed=self.seed or 0,
+            weights=None if network.weights is None else str(network.weights),
+            mean=_floats("--mean", network.mean),
+            std=_floats("--std", network.std),
+            seed=network.seed or 0,
         )
 
 

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from holdfast.report.curves import Chart, Curve
-from holdfast.report.figures import SCALE, Figure, Key, figure, plain
-from holdfast.report.numbers import percent, short
 from holdfast.search.findings import Findings
 from holdfast.search.plots import Axis, Points, Sensitivity, axis, history, sensitivity, slice_, surface
 from holdfast.search.schema import Goal
+from holdfast.show.chart import Chart, Curve
+from holdfast.show.figures import SCALE, Figure, Key, figure, plain
+from holdfast.show.numbers import percent, short
 
 QUIET = "var(--quiet)"
 PAIRS = 3

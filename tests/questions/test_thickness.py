@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-from holdfast.analysis.thickness import boundary_thickness, thickness_by_batch
 from holdfast.attacks import PGD
+from holdfast.questions.thickness.measurement import boundary_thickness
 from holdfast.rng import Streams
+from holdfast.testing.untouched import same_module, same_random_states, same_tensors
 from holdfast.threat import L2
-from tests.contracts.untouched import same_module, same_random_states, same_tensors
 from tests.zoo import images, smooth
 
 DIMENSIONS = 400
@@ -69,15 +69,11 @@ def test_targets_are_all_other_classes_equally_often():
     assert steps[1:].min() > 70
 
 
-def test_no_segment_is_thicker_than_long_and_batches_do_not_matter():
+def test_no_segment_is_thicker_than_long_and_parts_of_segments_do_not_matter():
     model, x, rng = smooth(), images(7), Streams(1, "thickness", 7)
     whole = boundary_thickness(model, x, rng=rng)
     assert bool((whole.value <= whole.length).all())
     assert bool((whole.length <= 1 + 1e-9).all())
-    parts = list(thickness_by_batch(model, x, batch_size=3, rng=Streams(1, "thickness", 7)))
-    torch.testing.assert_close(torch.cat([part.value for part in parts]), whole.value)
-    later = list(thickness_by_batch(model, x, batch_size=3, start=3, rng=Streams(1, "thickness", 7)))
-    torch.testing.assert_close(torch.cat([part.value for part in later]), whole.value[3:])
     small = boundary_thickness(model, x, batch=2, rng=Streams(1, "thickness", 7))
     torch.testing.assert_close(small.value, whole.value)
 

@@ -5,9 +5,10 @@ from collections.abc import Callable
 import pytest
 
 from holdfast.cli import screen, search
-from holdfast.report import class_geometry, features, numbers, robustbench, tables
+from holdfast.report import class_geometry, features, robustbench, tables
 from holdfast.report.mixing_tables import correlation_text
 from holdfast.report.shares import Share
+from holdfast.show import numbers
 
 
 @pytest.mark.parametrize(

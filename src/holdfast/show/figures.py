@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from holdfast.report.curves import Chart, Curve, Mark
+from holdfast.show.chart import Chart, Curve, Mark
 
 COLOURS = 6  # --series-0 ... in the style sheet
 BAND = "var(--quiet)"  # colour of areas that belong to no line

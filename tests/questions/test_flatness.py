@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch import nn
 
-from holdfast.analysis.flatness import directions, flatness
 from holdfast.errors import ModelError
+from holdfast.questions.flatness.measurement import directions, flatness
+from holdfast.testing.untouched import same_module, same_random_states, same_tensors
 from tests import chance
-from tests.contracts.untouched import same_module, same_random_states, same_tensors
 from tests.zoo import images, labels, normed, seeded, smooth
 
 

@@ -8,12 +8,13 @@ from pathlib import Path
 from markupsafe import Markup
 
 from holdfast import files
-from holdfast.report.numbers import count, decimal, percent
-from holdfast.report.page import digest_of, environment, plotly_script, template_file
-from holdfast.report.search_figures import STATES, ordered, parameter_text, search_figures, value_text
-from holdfast.report.tables import Cell, Table
+from holdfast.report.page import digest_of, plotly_script, template_file
+from holdfast.search.figures import STATES, ordered, parameter_text, search_figures, value_text
 from holdfast.search.findings import Findings, TrialRecord
 from holdfast.search.plots import BAND, Savings, savings
+from holdfast.show.html import environment
+from holdfast.show.numbers import count, decimal, percent
+from holdfast.show.table import Cell, Table
 
 
 def write_search(found: Findings, out: Path, recipes: Sequence[str]) -> Path:
@@ -39,7 +40,7 @@ def render(found: Findings, recipes: Sequence[str]) -> str:
     figures = [one for group in groups.values() for one in group]
     scripts = [plotly_script(), template_file("report.js")]
     return (
-        environment()
+        environment("holdfast.report")
         .get_template("search.html.j2")
         .render(
             title=f"Search {found.name}",

@@ -14,7 +14,6 @@ Reference:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -107,15 +106,3 @@ def check_band(alpha: float, beta: float) -> None:
     """Refuse a band that holds no difference of probabilities."""
     if not -1 <= alpha < beta <= 1:
         raise ValueError(f"expected -1 <= alpha < beta <= 1, got {alpha} and {beta}")
-
-
-@in_evaluation_mode
-def thickness_by_batch(
-    model: Classifier, x: Tensor, *, batch_size: int = 64, rng: Streams | None = None, start: int = 0,
-    alpha: float = 0.0, beta: float = 0.75, points: int = 128, attack: Attack = TOWARDS,
-) -> Iterator[Thickness]:  # fmt: skip
-    """`boundary_thickness` of many images, a batch at a time from an image on; the results do not depend on it."""
-    rng = streams(rng, x)
-    for first in range(start, len(x), batch_size):
-        here = slice(first, first + batch_size)
-        yield boundary_thickness(model, x[here], alpha=alpha, beta=beta, points=points, attack=attack, rng=rng[here])

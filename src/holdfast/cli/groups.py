@@ -1,0 +1,130 @@
+"""Groups of options that several commands share, and the decorator with which a command takes them."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import typing
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from holdfast.cli.options import OUT
+
+Subset = Annotated[
+    int | None,
+    typer.Option("--subset", min=1, help="Test on this many images, drawn at random and balanced over the classes."),
+]
+Size = Annotated[int | None, typer.Option("--size", min=1, help="Resize the images of a folder to this many pixels.")]
+Grey = Annotated[bool, typer.Option("--grey", help="Read the images of a folder in one channel.")]
+Norm = Annotated[str | None, typer.Option("--norm", help="Norm of the budget: linf, l2 or l1; goes with --eps.")]
+Eps = Annotated[str | None, typer.Option("--eps", help="Budget, such as 8/255 (default: that of the run's attack).")]
+Budget = Annotated[
+    str | None, typer.Option("--budget", help="Stop after this time, such as 10min, and report what was not run.")
+]
+Order = Annotated[
+    str | None,
+    typer.Option("--order", help="Order of AutoAttack's components: published, or yield (broken per second)."),
+]
+Run = Annotated[
+    Path | None, typer.Argument(metavar="[RUN|CHECKPOINT]", help="Run directory, or weights written by holdfast.")
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkOptions:
+    """A network that holdfast did not train."""
+
+    model: Annotated[
+        str | None,
+        typer.Option("--model", help="python:package.module:factory, or a name of `holdfast list models`."),
+    ] = None
+    weights: Annotated[
+        Path | None,
+        typer.Option("--weights", help="File with its weights: safetensors, or a state dict saved by PyTorch."),
+    ] = None
+    mean: Annotated[str | None, typer.Option(help="Mean of each channel, such as 0.49,0.48,0.45.")] = None
+    std: Annotated[str | None, typer.Option(help="Deviation of each channel, such as 0.25,0.24,0.26.")] = None
+    name: Annotated[str | None, typer.Option("--name", help="Name of the run to write.")] = None
+    seed: Annotated[int | None, typer.Option("--seed", min=0, max=2**63 - 1, help="Random seed (default: 0).")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageOptions:
+    """The images that a network is tested on."""
+
+    data: Annotated[
+        str | None, typer.Option("--data", help="Data set, image folder, .npz or .npy file, or as a recipe has it.")
+    ] = None
+    size: Size = None
+    grey: Grey = False
+    subset: Subset = None
+    first: Annotated[
+        int | None,
+        typer.Option("--first", min=1, help="Test on the first so many images, as published protocols often do."),
+    ] = None
+    data_root: Annotated[
+        Path | None,
+        typer.Option(
+            "--data-root", help="Directory with your data sets (default: HOLDFAST_DATA, or the user's cache)."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkOptions:
+    """Where and how the work is done."""
+
+    batch_size: Annotated[int | None, typer.Option("--batch-size", min=1, help="Images per forward pass.")] = None
+    device: Annotated[
+        str | None,
+        typer.Option("--device", help="Device to run on: cpu, cuda, cuda:1 or mps (default: cuda where available)."),
+    ] = None
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Call a factory that a weights file or a run's directory names.")
+    ] = False
+    out: Annotated[Path, typer.Option("--out", help="Directory of the runs.")] = OUT
+
+
+def grouped(command: Callable[..., None], *, stated: Sequence[inspect.Parameter] = ()) -> Callable[..., None]:
+    """A command whose parameters may be groups: the fields of a group become options of the command.
+
+    Args:
+        command: takes groups and ordinary options.
+        stated: further options, which come first in the help and which the command takes as keyword arguments.
+    """
+    hints = typing.get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if dataclasses.is_dataclass(kind)}
+    parameters = [*stated]
+    for name, parameter in inspect.signature(command).parameters.items():
+        if name in groups:
+            parameters += _parameters_of(groups[name])
+        elif parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+            parameters.append(parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY))
+
+    def flat(**values: Any) -> None:
+        collected = {
+            name: kind(**{field.name: values.pop(field.name) for field in dataclasses.fields(kind)})
+            for name, kind in groups.items()
+        }
+        command(**values, **collected)
+
+    described: Any = flat  # Typer reads its options from the signature and its help from the docstring
+    described.__signature__ = inspect.Signature(parameters)
+    described.__annotations__ = {each.name: each.annotation for each in parameters}
+    described.__name__, described.__doc__ = command.__name__, command.__doc__
+    return flat
+
+
+def _parameters_of(kind: Any) -> list[inspect.Parameter]:
+    """A parameter for each field of a group."""
+    hints = typing.get_type_hints(kind, include_extras=True)
+    return [
+        inspect.Parameter(
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
+        )
+        for field in dataclasses.fields(kind)
+    ]

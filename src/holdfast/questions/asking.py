@@ -1,0 +1,152 @@
+"""Ask a question: stored answers are not measured again, and a kill loses one block of examples or one record."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from torch import Tensor
+
+from holdfast.data import Split
+from holdfast.errors import RecipeError
+from holdfast.modes import evaluating
+from holdfast.questions.answers import Answer, AnswerKey, Store
+from holdfast.questions.question import (
+    Context,
+    InRecords,
+    Material,
+    PerExample,
+    Prepared,
+    Preparing,
+    Question,
+    Record,
+)
+from holdfast.rng import Streams
+from holdfast.types import Classifier
+
+BLOCK = 128
+"""Examples of a block, at most: what an interruption loses."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inquiry:
+    """A question about a network, ready to be measured.
+
+    Args:
+        measurement: what measures.
+        key: what distinguishes its answer from others.
+        model: the network.
+        run: name of its run, as in the ledger.
+        split: the images, taken in the order of their indices.
+        where: a tensor with the device and precision of the network.
+        batch_size: images of a forward pass; answers do not depend on it beyond rounding.
+    """
+
+    measurement: PerExample | InRecords
+    key: AnswerKey
+    model: Classifier
+    run: str
+    split: Split
+    where: Tensor
+    batch_size: int = 64
+
+
+def prepare(question: Question, context: Context) -> Prepared:
+    """What measures a question, with its defaults filled in.
+
+    Raises:
+        RecipeError: if the question does not fit the run.
+    """
+    if not isinstance(question, Preparing):
+        return Prepared(cast("PerExample | InRecords", question))
+    try:
+        return question.prepared(context)
+    except ValueError as error:
+        raise RecipeError(f"{type(question).__name__}: {error}") from error
+
+
+def digest_of(split: Split) -> str:
+    """A short name for a choice of images."""
+    return hashlib.sha256(split.index.numpy().tobytes()).hexdigest()[:16]
+
+
+def ask(inquiry: Inquiry, store: Store) -> Iterator[tuple[int, int]]:
+    """Measure what the store lacks.
+
+    Yields:
+        How much is done and how much there is: examples, or records.
+    """
+    if isinstance(inquiry.measurement, PerExample):
+        yield from _ask_examples(inquiry, inquiry.measurement, store)
+    else:
+        yield from _ask_records(inquiry, inquiry.measurement, store)
+
+
+def answer_of(inquiry: Inquiry, store: Store, classes: tuple[str, ...] = ()) -> Answer:
+    """The stored answer, labelled with its run."""
+    answer = store.read(inquiry.key)
+    return Answer(answer.key, answer.records, answer.rows, inquiry.run, 0, classes)
+
+
+def _ask_examples(inquiry: Inquiry, measurement: PerExample, store: Store) -> Iterator[tuple[int, int]]:
+    split, key = inquiry.split, inquiry.key
+    order, total = split.index.argsort(stable=True), len(split)
+    store.write(key)  # a report shows what an interrupted command has measured
+    for number, first in enumerate(range(0, total, key.block)):
+        rows = order[first : first + key.block]
+        if not store.has(key, number):
+            columns: dict[str, list[Any]] = {}
+            for start in range(0, len(rows), inquiry.batch_size):
+                piece = split.select(rows[start : start + inquiry.batch_size])
+                for name, values in _measured(inquiry, measurement, piece).items():
+                    columns.setdefault(name, []).extend(values)
+                if start + inquiry.batch_size < len(rows):
+                    yield first + start + len(piece), total
+            store.append(key, number, inquiry.run, columns)
+        yield first + len(rows), total
+
+
+def _measured(inquiry: Inquiry, measurement: PerExample, piece: Split) -> dict[str, list[Any]]:
+    x, y = piece.batch(slice(None))
+    rng = Streams(inquiry.key.seed, inquiry.key.question, piece.index)
+    with evaluating(inquiry.model):
+        columns = measurement.measure(inquiry.model, x.to(inquiry.where), y.to(inquiry.where.device), rng=rng)
+    own = {"example": piece.index.tolist(), "label": piece.y.tolist()}
+    return {**own, **{name: values.detach().tolist() for name, values in columns.items()}}
+
+
+def _ask_records(inquiry: Inquiry, measurement: InRecords, store: Store) -> Iterator[tuple[int, int]]:
+    split, key = inquiry.split, inquiry.key
+    x, y = split.batch(slice(None))
+    material = Material(
+        model=inquiry.model, x=x.to(inquiry.where), y=y.to(inquiry.where.device), index=split.index,
+        rng=Streams(key.seed, key.question, split.index), seed=key.seed, batch_size=inquiry.batch_size,
+    )  # fmt: skip
+    records, total = list(store.records(key)), measurement.count(material)
+    store.write(key, records)
+    if len(records) < total:
+        following = measurement.measure_records(material, tuple(records))
+        while (record := _next(following, inquiry.model)) is not None:
+            records.append(_plain(record))
+            store.write(key, records)
+            yield len(records), total
+    yield len(records), total
+
+
+def _next(records: Iterator[Record], model: Classifier) -> Record | None:
+    with evaluating(model):
+        return next(records, None)
+
+
+def _plain(value: Any) -> Any:
+    """Numbers, texts and lists as JSON has them; numbers that are not finite are null."""
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, Tensor):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,61 @@
+"""Pieces that presentations of several questions share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import polars as pl
+
+from holdfast.analysis.spread import give_or_take, spread
+from holdfast.questions.answers import Answer, Answers
+from holdfast.show.chart import Chart, Curve
+from holdfast.show.numbers import count, percent, short
+from holdfast.show.table import Cell, Table
+
+QUARTILES = (0.25, 0.5, 0.75)
+POINTS = 61
+"""Positions of a curve of shares."""
+
+Write = Callable[[float], str]
+
+
+def number(value: float | None, write: Write = short) -> Cell:
+    """A number; an empty cell where there is none."""
+    return Cell("") if value is None else Cell(write(value), value=value)
+
+
+def share(value: float | None) -> Cell:
+    """A share in percent."""
+    return number(value, percent)
+
+
+def mean(values: Sequence[float], write: Write = short) -> Cell:
+    """A mean with half of its 95 % interval."""
+    of = spread(values)
+    return Cell(write(of.mean), give_or_take(of.half, write), value=of.mean)
+
+
+def answered(answers: Answers) -> list[tuple[str, Answer]]:
+    """Names and answers of those that hold any rows."""
+    return [(name, answer) for name, answer in zip(answers.names(), answers, strict=True) if len(answer.rows)]
+
+
+def quartile_table(answers: Answers, column: str, title: str) -> Table:
+    """Mean and quartiles of a column, a row for each answer."""
+    rows = []
+    for name, answer in answered(answers):
+        values = answer.rows[column]
+        quarters = [number(values.quantile(at, "linear")) for at in QUARTILES]
+        rows.append((name, [Cell(count(len(values)), value=len(values)), mean(values.to_list()), *quarters]))
+    return Table(title, "Run", ("Images", "Mean, 95 %", "Lower quartile", "Median", "Upper quartile"), rows)
+
+
+def share_chart(answers: Answers, column: str, title: str, axis: str) -> Chart:
+    """For each answer, the share of images whose value is at most that of the position."""
+    curves = []
+    for _, answer in answered(answers):
+        values = answer.rows[column].sort()
+        steps = pl.Series([number / (POINTS - 1) for number in range(POINTS)])
+        x = [values.quantile(at, "linear") or 0.0 for at in steps]
+        curves.append(Curve(answer.place, f"{answer.key.weights} weights", tuple(x), tuple(steps)))
+    return Chart(title, axis, tuple(curves), True)

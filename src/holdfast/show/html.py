@@ -1,0 +1,81 @@
+"""Items as HTML: sentences, tables and charts, through templates that escape everything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Literal
+
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from holdfast.show.chart import Chart
+from holdfast.show.figures import Figure, figure
+from holdfast.show.items import Item
+from holdfast.show.table import Table
+
+
+@dataclass(frozen=True)
+class Part:
+    """Neighbouring items of one kind, ready for the template.
+
+    Args:
+        kind: which they are.
+        items: sentences, tables or figures.
+        numbers: identifier of the element that holds the numbers of the figures.
+    """
+
+    kind: Literal["text", "table", "chart"]
+    items: Sequence[str | Table | Figure]
+    numbers: str = ""
+
+
+def parts_of(items: Iterable[Item], labels: Sequence[str], name: str) -> list[Part]:
+    """Items in groups, with charts drawn; elements on the page are called `name-0`, `name-1` and so on.
+
+    Args:
+        items: what is shown, in order.
+        labels: of the runs that curves belong to.
+        name: of the section.
+    """
+    drawn = [_drawn(item, labels, f"{name}-{number}") for number, item in enumerate(items)]
+    return [Part(kind, list(some), f"{name}-numbers") for kind, some in groupby(drawn, _kind)]
+
+
+def figures_of(parts: Iterable[Part]) -> list[Figure]:
+    """The figures among the items, which the page's script draws."""
+    return [item for part in parts for item in part.items if isinstance(item, Figure)]
+
+
+def environment(*packages: str) -> Environment:
+    """How templates become HTML: everything is escaped, and nothing may be missing.
+
+    Args:
+        packages: whose templates are looked up, beside the macros of this one.
+    """
+    return Environment(
+        loader=ChoiceLoader([PackageLoader(package) for package in (*packages, "holdfast.show")]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def to_html(items: Iterable[Item], name: str = "item") -> Markup:
+    """Sentences and tables for a notebook; charts need a page."""
+    template = environment().get_template("items.html.j2")
+    return Markup(template.render(parts=parts_of([item for item in items if isinstance(item, str | Table)], [], name)))
+
+
+def _drawn(item: Item, labels: Sequence[str], identifier: str) -> str | Table | Figure:
+    if isinstance(item, Chart):
+        return figure(item, labels, identifier)
+    return replace(item, identifier=identifier) if isinstance(item, Figure) else item
+
+
+def _kind(item: str | Table | Figure) -> Literal["text", "table", "chart"]:
+    if isinstance(item, str):
+        return "text"
+    return "table" if isinstance(item, Table) else "chart"

@@ -1,0 +1,26 @@
+"""Items as plain values, for machines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from holdfast.show.items import Item
+from holdfast.show.table import Cell, Table
+
+
+def to_plain(items: Iterable[Item]) -> list[dict[str, Any]]:
+    """Sentences and tables; charts hold nothing that the tables beside them lack."""
+    return [_item(item) for item in items if isinstance(item, str | Table)]
+
+
+def _item(item: str | Table) -> dict[str, Any]:
+    if isinstance(item, str):
+        return {"text": item}
+    rows = [{"name": name, "cells": [_cell(cell) for cell in cells]} for name, cells in item.rows]
+    return {"caption": item.caption, "corner": item.corner, "columns": list(item.columns), "rows": rows}
+
+
+def _cell(cell: Cell) -> Any:
+    """The number where there is one; otherwise what the cell says."""
+    return cell.text if cell.value is None else cell.value

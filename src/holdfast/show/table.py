@@ -1,0 +1,52 @@
+"""Tables: cells first, drawn later for the medium."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell.
+
+    Args:
+        text: what it says.
+        note: a second, smaller line.
+        heat: 0 to 1, the strength of its colour; None for none.
+        good: whether the colour means something good.
+        span: share with its interval (value, low, high) to draw below the text.
+        words: left-aligned text instead of a right-aligned number.
+        value: the number itself, for machines; None where there is none.
+    """
+
+    text: str
+    note: str = ""
+    heat: float | None = None
+    good: bool = False
+    span: tuple[float, float, float] | None = None
+    words: bool = False
+    value: float | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with a heading for each row and column.
+
+    Args:
+        caption: what it shows, in one sentence.
+        corner: heading of the row headings.
+        columns: headings.
+        rows: heading and cells of each row.
+        groups: headings above neighbouring columns, with how many each spans; they cover all columns or are empty.
+        totals: how many of the last rows sum up the others.
+        dense: whether it has so many columns that they stand close together.
+    """
+
+    caption: str
+    corner: str
+    columns: Sequence[str]
+    rows: Sequence[tuple[str, Sequence[Cell]]]
+    groups: Sequence[tuple[str, int]] = ()
+    totals: int = 0
+    dense: bool = False

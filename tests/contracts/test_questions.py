@@ -1,0 +1,30 @@
+"""What every question promises, on one cheap instance of each."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from holdfast.data import Split
+from holdfast.questions import QUESTIONS
+from holdfast.testing.question import CHECKS, Trial
+from tests.contracts import cheap
+from tests.zoo import images, labels, normed
+
+SPLIT = Split(images(7), labels(7, 3), torch.tensor([30, 3, 12, 0, 9, 21, 6]))
+
+
+def trial(name):
+    return Trial(question=cheap.cheap(cheap.QUESTIONS, name, "QUESTIONS"), model=normed(), split=SPLIT)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_questions(name, check):
+    check(trial(name))
+
+
+def test_questions_start_without_torch():
+    code = "import sys, holdfast.questions as q; list(q.QUESTIONS.values()); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
