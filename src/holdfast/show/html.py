@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from holdfast.show.chart import Chart
 from holdfast.show.figures import Figure, figure
-from holdfast.show.items import Item
+from holdfast.show.items import Details, Heading, Item
 from holdfast.show.table import Table
 
 
@@ -22,13 +22,26 @@ class Part:
 
     Args:
         kind: which they are.
-        items: sentences, tables or figures.
+        items: sentences, headings, tables, figures, or folded parts.
         numbers: identifier of the element that holds the numbers of the figures.
     """
 
-    kind: Literal["text", "table", "chart"]
-    items: Sequence[str | Table | Figure]
+    kind: Literal["text", "heading", "table", "chart", "details"]
+    items: Sequence[str | Heading | Table | Figure | Folded]
     numbers: str = ""
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Details, ready for the template.
+
+    Args:
+        summary: what they are.
+        parts: their items.
+    """
+
+    summary: str
+    parts: Sequence[Part]
 
 
 def parts_of(items: Iterable[Item], labels: Sequence[str], name: str) -> list[Part]:
@@ -36,8 +49,8 @@ def parts_of(items: Iterable[Item], labels: Sequence[str], name: str) -> list[Pa
 
     Args:
         items: what is shown, in order.
-        labels: of the runs that curves belong to.
-        name: of the section.
+        labels: labels of the runs that curves belong to.
+        name: identifier of the section.
     """
     drawn = [_drawn(item, labels, f"{name}-{number}") for number, item in enumerate(items)]
     return [Part(kind, list(some), f"{name}-numbers") for kind, some in groupby(drawn, _kind)]
@@ -45,7 +58,13 @@ def parts_of(items: Iterable[Item], labels: Sequence[str], name: str) -> list[Pa
 
 def figures_of(parts: Iterable[Part]) -> list[Figure]:
     """The figures among the items, which the page's script draws."""
-    return [item for part in parts for item in part.items if isinstance(item, Figure)]
+    figures: list[Figure] = []
+    for item in (item for part in parts for item in part.items):
+        if isinstance(item, Figure):
+            figures.append(item)
+        elif isinstance(item, Folded):
+            figures += figures_of(item.parts)
+    return figures
 
 
 def environment(*packages: str) -> Environment:
@@ -69,13 +88,19 @@ def to_html(items: Iterable[Item], name: str = "item") -> Markup:
     return Markup(template.render(parts=parts_of([item for item in items if isinstance(item, str | Table)], [], name)))
 
 
-def _drawn(item: Item, labels: Sequence[str], identifier: str) -> str | Table | Figure:
+def _drawn(item: Item, labels: Sequence[str], identifier: str) -> str | Heading | Table | Figure | Folded:
     if isinstance(item, Chart):
         return figure(item, labels, identifier)
+    if isinstance(item, Details):
+        return Folded(item.summary, parts_of(item.items, labels, identifier))
     return replace(item, identifier=identifier) if isinstance(item, Figure) else item
 
 
-def _kind(item: str | Table | Figure) -> Literal["text", "table", "chart"]:
+def _kind(item: object) -> Literal["text", "heading", "table", "chart", "details"]:
     if isinstance(item, str):
         return "text"
+    if isinstance(item, Heading):
+        return "heading"
+    if isinstance(item, Folded):
+        return "details"
     return "table" if isinstance(item, Table) else "chart"

@@ -2,9 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Union
+
 from holdfast.show.chart import Chart
 from holdfast.show.figures import Figure
 from holdfast.show.table import Table
 
-Item = str | Table | Chart | Figure
-"""A sentence, a table, a chart of lines, or any other chart as plotly has it."""
+
+@dataclass(frozen=True)
+class Heading:
+    """The heading of the items that follow, below that of the section.
+
+    Args:
+        text: the heading.
+    """
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Details:
+    """Items that are folded away on a page; a terminal only names them.
+
+    Args:
+        summary: what they are.
+        items: the items.
+    """
+
+    summary: str
+    items: Sequence[Item]
+
+
+Item = Union[str, Heading, Table, Chart, Figure, "Details"]
+"""A sentence, a heading, a table, a chart of lines, any other chart as plotly has it, or details."""

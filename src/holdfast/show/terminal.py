@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from holdfast.show.items import Item
+from holdfast.show.items import Details, Heading, Item
 from holdfast.show.table import Cell, Table
 from holdfast.show.text import one_line, visible
 
@@ -24,8 +24,11 @@ def draw(items: Iterable[Item], console: Console) -> None:
     for item in items:
         if isinstance(item, Table):
             console.print(rich_table(item))
-        elif isinstance(item, str):
-            console.print(Text(visible(item.translate(PLAIN))))
+        elif isinstance(item, str | Heading):
+            text = item if isinstance(item, str) else item.text
+            console.print(Text(visible(text.translate(PLAIN)), style="" if isinstance(item, str) else "bold"))
+        elif isinstance(item, Details):
+            console.print(Text(f"{_line(item.summary)}: see the report or --json.", style="dim"))
 
 
 def rich_table(table: Table) -> RichTable:

@@ -23,7 +23,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.analysis.thickness import check_band
+from holdfast.questions.thickness.measurement import check_band
 
 Array = NDArray[np.float64]
 Profile = Callable[[Array], Array]

@@ -1,0 +1,47 @@
+"""The same items on a page, on a terminal and for machines."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from holdfast.show.chart import Chart, Curve
+from holdfast.show.html import environment, figures_of, parts_of
+from holdfast.show.items import Details, Heading
+from holdfast.show.plain import to_plain
+from holdfast.show.table import Cell, Table
+from holdfast.show.terminal import draw
+
+TABLE = Table("Sizes", "Run", ["Length"], [("<b>a</b>\x1b[31m", [Cell("1 cm", "± 2", value=1.0)])])
+CHART = Chart("Lengths", "time", (Curve(0, "length", (0.0, 1.0), (2.0, 3.0)),), False)
+ITEMS = ["A sentence.", Heading("Numbers"), CHART, TABLE, Details("All of them", [TABLE, CHART])]
+
+
+def test_a_page_escapes_names_and_folds_details_and_finds_every_figure() -> None:
+    parts = parts_of(ITEMS, ["a"], "sizes")
+    text = environment().get_template("items.html.j2").render(parts=parts)
+    assert "<p>A sentence.</p>" in text
+    assert "<h3>Numbers</h3>" in text
+    assert "&lt;b&gt;a&lt;/b&gt;" in text
+    assert "<summary>All of them</summary>" in text
+    assert [each.identifier for each in figures_of(parts)] == ["sizes-2", "sizes-4-1"]
+    assert text.count('id="sizes-numbers"') == 1
+    assert text.count('href="#sizes-numbers"') == 1
+
+
+def test_a_terminal_shows_tables_without_controls_and_names_details() -> None:
+    console = Console(file=io.StringIO(), width=100)
+    draw(ITEMS, console)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "A sentence." in text
+    assert "1 cm ± 2" in text
+    assert "\x1b[31m" not in text
+    assert "All of them: see the report or --json." in text
+
+
+def test_machines_get_numbers_where_a_cell_has_one() -> None:
+    plain = to_plain(ITEMS)
+    assert plain[:2] == [{"text": "A sentence."}, {"heading": "Numbers"}]
+    assert plain[2]["rows"][0]["cells"] == [1.0]
+    assert plain[3]["items"] == [plain[2]]
