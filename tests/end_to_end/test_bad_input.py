@@ -50,7 +50,7 @@ RECIPES = {
     "not YAML": (BASE + "train: {epochs: [}\n", "bad.yaml:3: expected YAML"),
     "a tab": ("data:\n\tsource: digits\n", "bad.yaml:2: expected YAML"),
     "a key twice": (BASE + "model: cnn\n", "bad.yaml:3: expected YAML; 'model' is given twice"),
-    "unknown key": (BASE + "trian: {}\n", "bad.yaml:3: unknown name 'trian'; known: checks, "),
+    "unknown key": (BASE + "trian: {}\n", "bad.yaml:3: unknown name 'trian'; known: analyses, checks, "),
     "unknown key in a group": (BASE + "train:\n  epoch: 3\n", "bad.yaml:4: train.epoch: unknown name 'epoch'"),
     "unknown key in a method": (
         BASE + "checks:\n  - pgd: {threat: {linf: {epsilon: 0.1}}}\n",

@@ -31,14 +31,15 @@ def asking(ask: Ask, show: Callable[[Answer], None]) -> Callable[..., None]:
     own = [*inspect.signature(ask).parameters.values()][2:]
 
     def command(
-        network: NetworkOptions, images: ImageOptions, work: WorkOptions, run: Run = None, as_json: Json = False,
-        **stated: Any,
-    ) -> None:  # fmt: skip
-        request = Request(verb="analyse", run=run, network=network, images=images, work=work)
+        of_network: NetworkOptions, of_images: ImageOptions, of_work: WorkOptions, as_json: Json = False, **stated: Any
+    ) -> None:
+        run = stated.pop("run")
+        request = Request(verb="analyse", run=run, network=of_network, images=of_images, work=of_work)
         _about_a_network(request, lambda ready, quiet: ask(ready, quiet, **stated), show, as_json=as_json)
 
     command.__doc__ = ask.__doc__
-    return grouped(command, stated=[each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own])
+    run = inspect.Parameter("run", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Run)
+    return grouped(command, stated=[run, *(each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own)])
 
 
 def _about_a_network(request: Request, ask: Ask, show: Callable[[Answer], None], *, as_json: bool) -> None:
