@@ -21,6 +21,8 @@ ORDER = [
     "rng",
     "types",
     "statistics",
+    "traits",
+    "earlier",
     "results",
     "verdicts",
     "threat",

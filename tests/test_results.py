@@ -1,6 +1,9 @@
+import json
+
 import polars as pl
 import pytest
 
+from holdfast.earlier import TRAITS, with_traits
 from holdfast.errors import LedgerError
 from holdfast.results import (
     SCHEMA,
@@ -41,7 +44,8 @@ def rows(correct, check="clean", run="a", weights="best", first=0, **columns):
         "steps": [None] * count,
         "not_run": [None] * count,
     }
-    return pl.DataFrame({**values, **columns}, schema=SCHEMA)
+    given = {**values, **columns}
+    return with_traits(pl.DataFrame(given, schema={name: SCHEMA[name] for name in given})).select(list(SCHEMA))
 
 
 def test_what_is_written_is_read_in_the_order_of_weights_check_and_example(tmp_path):
@@ -218,9 +222,27 @@ def test_yields_by_hand():
     assert yields(waiting)["rate"].to_list() == [None]
 
 
+def test_a_part_of_a_version_that_kept_no_traits_is_read_with_them(tmp_path):
+    ledger = Ledger(tmp_path)
+    step = {"step": "square", "access": "scores", "broke": None, "queries": None, "seconds": None}
+    attacked = rows([True], check="autoattack", method=["autoattack"], steps=[[step]],
+                    params=[json.dumps({"threat": {"linf": {"eps": 0.1}}})])  # fmt: skip
+    former = attacked.drop(TRAITS).with_columns(
+        pl.col("steps").list.eval(pl.struct(pl.element().struct.field("step", "broke", "queries", "seconds")))
+    )
+    former.write_parquet(tmp_path / "old.parquet")
+    ledger.append("new", rows([True], first=2))
+    read = ledger.read()
+    assert dict(read.schema) == SCHEMA
+    assert read.select("kind", "access", "axis", "size").rows() == [
+        ("clean", None, None, None), ("attack", "gradients", "linf", 0.1),
+    ]  # fmt: skip
+    assert read["steps"][1].to_list() == [step]
+
+
 def test_a_part_written_before_attacks_could_say_that_they_did_not_run_is_read(tmp_path):
     ledger = Ledger(tmp_path)
-    rows([True, False]).drop("not_run").write_parquet(tmp_path / "old.parquet")
+    rows([True, False]).drop("not_run", *TRAITS).write_parquet(tmp_path / "old.parquet")
     ledger.append("new", rows([True], first=2, not_run=["no starting point"]))
     assert ledger.part("old")["not_run"].to_list() == [None, None]
     assert ledger.read()["not_run"].to_list() == [None, None, "no starting point"]

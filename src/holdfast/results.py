@@ -15,12 +15,15 @@ from typing import Any
 import polars as pl
 
 from holdfast import files
+from holdfast.earlier import TRAITS, with_access, with_traits
 from holdfast.errors import LedgerError
 from holdfast.parquet import from_parquet, to_parquet
 from holdfast.statistics import Interval, Paired, mcnemar, wilson
 
-STEP = pl.Struct({"step": pl.String, "broke": pl.Boolean, "queries": pl.Int64, "seconds": pl.Float64})
-"""One component of a composed attack on one example; all but its name are null where it has not run."""
+STEP = pl.Struct(
+    {"step": pl.String, "access": pl.String, "broke": pl.Boolean, "queries": pl.Int64, "seconds": pl.Float64}
+)
+"""One component of a composed attack on one example; all but its name and access are null where it has not run."""
 
 SCHEMA: dict[str, Any] = {
     "run": pl.String,  # name of the run
@@ -43,10 +46,11 @@ SCHEMA: dict[str, Any] = {
     "by": pl.String,  # which component of a composed attack broke the example; null for other checks
     "steps": pl.List(STEP),  # what each of its components did to the example, in the order of running; else null
     "not_run": pl.String,  # why the attack, or a component, could not run on an example that is right; else null
+    **TRAITS,  # what the check is, see `holdfast.traits.Traits`
 }
 
-ADDED = ("not_run",)
-"""Columns that older ledgers do not have; they are read as null."""
+ADDED = ("not_run", *TRAITS)
+"""Columns that older ledgers do not have: null, or implied by name and fields of the check."""
 
 
 @dataclass(frozen=True)
@@ -108,12 +112,13 @@ def _read_part(path: Path) -> pl.DataFrame:
     content = files.read_checked(path, remedy="; delete it and evaluate again")
     frame = from_parquet(content, f"{path}: expected a Parquet part of a ledger", "delete it and evaluate again")
     frame = frame.with_columns(pl.lit(None, SCHEMA[name]).alias(name) for name in ADDED if name not in frame.columns)
+    frame = with_access(frame)
     if list(frame.columns) != list(SCHEMA):
         raise LedgerError(f"{path}: expected the columns {', '.join(SCHEMA)}; got {', '.join(frame.columns)}")
     for name, kind in SCHEMA.items():
         if frame.schema[name] != kind:
             raise LedgerError(f"{path}: expected {_kind(kind)} in the column {name}; got {_kind(frame.schema[name])}")
-    return frame
+    return with_traits(frame)
 
 
 def _kind(kind: Any) -> str:
@@ -150,7 +155,7 @@ def accuracies(rows: pl.DataFrame) -> pl.DataFrame:
     certifies, `abstained` counts the examples it says nothing about, and `radius` is the average certified radius, in
     which wrong answers count as 0; null for other checks.
     """
-    groups = rows.group_by("run", "weights", "check", "method", "params", maintain_order=True).agg(
+    groups = rows.group_by("run", "weights", "check", "method", "params", "family", maintain_order=True).agg(
         examples=pl.len(),
         correct=pl.col("correct").sum(),
         distance=pl.col("distance").mean(),
@@ -170,13 +175,9 @@ def is_certificate() -> pl.Expr:
     return pl.col("radius").is_not_null()
 
 
-GRADED = {"common": "common corruptions", "stored": "stored corruptions", "bar": "C-bar"}
-"""Methods that have kinds and severities, with what people call them."""
-
-
 def is_graded() -> pl.Expr:
     """Rows of corruptions by kind and severity."""
-    return pl.col("method").is_in(list(GRADED))
+    return pl.col("family").is_not_null()
 
 
 def yields(rows: pl.DataFrame) -> pl.DataFrame:

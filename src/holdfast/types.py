@@ -85,7 +85,11 @@ class Threat(Protocol):
 
 
 class Attack(Protocol):
-    """Searches the threat set of each example for a point that the model gets wrong."""
+    """Searches the threat set of each example for a point that the model gets wrong.
+
+    Its class states what it is, see `holdfast.traits`: the `access` that it needs, and where they apply `minimises`,
+    `thorough` and `wraps`.
+    """
 
     @property
     def threat(self) -> Threat:

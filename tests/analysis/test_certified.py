@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.analysis.certified import (
-    OF_THE_NETWORK,
     average_certified_radius,
     certified_accuracy,
     certified_area,
@@ -16,6 +15,7 @@ from holdfast.analysis.certified import (
     round_radii,
     round_step,
 )
+from holdfast.earlier import with_traits
 from holdfast.results import SCHEMA, accuracies
 from holdfast.statistics import wilson
 
@@ -38,7 +38,7 @@ def rows(outcomes, *, check="margin", method="margin", norm="l2", run="a", weigh
         }
         for number, (prediction, value) in enumerate(outcomes)
     ]
-    return pl.DataFrame([one | more for more in each], schema=SCHEMA)
+    return with_traits(pl.DataFrame([one | more for more in each], schema=SCHEMA))
 
 
 # Right at 0.1, 0.3 and 0.3, wrong with a radius, and no answer.
@@ -213,10 +213,3 @@ def test_round_radii_are_about_as_many_as_asked_for_and_reach_nearly_to_the_larg
     assert radii[-1] <= largest * (1 + 1e-9)
     assert largest - radii[-1] <= round_step(largest, count) * (1 + 1e-9)
     assert count / 1.7 <= len(radii) <= 1.7 * count + 1
-
-
-def test_the_table_of_certificates_of_the_network_is_in_step_with_the_certifiers():
-    from holdfast.certify import CERTIFIERS
-    from tests.contracts.cheap import CERTIFIERS as CHEAP
-
-    assert {name for name in CERTIFIERS if not CHEAP[name].smoothed} == OF_THE_NETWORK

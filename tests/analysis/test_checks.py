@@ -4,10 +4,11 @@ import json
 
 import pytest
 
-from holdfast.analysis.checks import Budget, Check, finite, fraction
+from holdfast.analysis.checks import Budget, Check, fraction
 from holdfast.checks import Check as AnyCheck
 from holdfast.recipe import describe
 from holdfast.report.unfinished import counts_in
+from holdfast.traits import finite, traits_of
 from tests.contracts.cheap import ATTACKS, REFUSES, THREATS
 
 MADE = [(name, norm) for name in ATTACKS for norm in THREATS if norm not in REFUSES.get(name, ())]
@@ -18,20 +19,20 @@ def test_every_attack_leaves_its_threat_in_the_ledger_and_in_its_name(name, norm
     attack = ATTACKS[name](THREATS[norm])
     method, label, params = describe(attack, AnyCheck)
     budget = Budget(norm, float(attack.threat.eps))
-    assert Check(label, method, json.loads(params)).threat == budget
-    assert counts_in(label, budget)
-    assert not counts_in(label, Budget("other", budget.size))
+    assert Check(label, method, json.loads(params), traits_of(attack)).threat == budget
+    assert counts_in(label, budget, None)
+    assert not counts_in(label, Budget("other", budget.size), None)
 
 
 def test_a_name_counts_from_its_eps_on_and_below_it_only_if_the_attack_minimises_a_distance():
-    assert [counts_in("pgd linf eps=8/255 steps=20", Budget("linf", n / 255)) for n in (4, 8, 16)] == [
+    assert [counts_in("pgd linf eps=8/255 steps=20", Budget("linf", n / 255), None) for n in (4, 8, 16)] == [
         False,
         True,
         True,
     ]
-    assert counts_in("eight_bit fmn l2 eps=2", Budget("l2", 0.5))
-    assert counts_in("clean", Budget("l2", 0.5))
-    assert not counts_in("uniform_noise eps=0.1", Budget("linf", 0.5))
+    assert counts_in("eight_bit fmn l2 eps=2", Budget("l2", 0.5), None)
+    assert counts_in("clean", Budget("l2", 0.5), None)
+    assert not counts_in("uniform_noise eps=0.1", Budget("linf", 0.5), None)
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,12 @@ import pytest
 
 from holdfast.analysis.corruption import ALEXNET, BAR, MCE, STANDARD, WANTED, corrupted
 from holdfast.analysis.selection import measured
+from holdfast.checks import CHECKS
 from holdfast.corruptions.bar import KINDS as BAR_KINDS
 from holdfast.corruptions.common import STANDARD as KINDS
+from holdfast.earlier import with_traits
 from holdfast.errors import RecipeError
-from holdfast.results import GRADED, SCHEMA
+from holdfast.results import SCHEMA
 
 
 def rows(errors, *, run="a", method="common", examples=10, weights="best", **more):
@@ -25,7 +27,7 @@ def rows(errors, *, run="a", method="common", examples=10, weights="best", **mor
                 "method": method, "params": params, "example": example, "label": 0, "prediction": int(not right),
                 "correct": right, "distance": 1.0, "norm": "l2", "queries": 1, "seconds": 0.0, "seed": 0,
             })  # fmt: skip
-    return pl.DataFrame(made, schema=SCHEMA)
+    return with_traits(pl.DataFrame(made, schema=SCHEMA))
 
 
 def grid(value, severities=(1, 2, 3, 4, 5), kinds=STANDARD):
@@ -35,7 +37,7 @@ def grid(value, severities=(1, 2, 3, 4, 5), kinds=STANDARD):
 def test_the_names_are_those_of_the_corruptions():
     assert STANDARD == KINDS
     assert set(BAR) == set(BAR_KINDS)
-    assert set(WANTED) == set(GRADED)
+    assert set(WANTED) == {name for name, kind in CHECKS.items() if hasattr(kind, "family")}
 
 
 def test_the_mean_is_over_severities_and_then_over_kinds():

@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 from holdfast.analysis.selection import Measured, measured, quantity, select
+from holdfast.earlier import with_traits
 from holdfast.errors import RecipeError
 from holdfast.results import SCHEMA
 from holdfast.statistics import noise_area
@@ -25,7 +26,7 @@ def rows(run, check, method, correct, *, params=None, radius=None, weights="last
 
 
 def ledger(*parts):
-    return pl.DataFrame([row for part in parts for row in part], schema=SCHEMA)
+    return with_traits(pl.DataFrame([row for part in parts for row in part], schema=SCHEMA))
 
 
 def noise(run, sigma, correct, **options):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from holdfast.analysis.checks import Budget
 from holdfast.analysis.worst_case import survivors, threats, title, within, worst_case
+from holdfast.earlier import with_traits
 from holdfast.results import SCHEMA, accuracies
 
 T, F = True, False
@@ -17,7 +18,7 @@ STEP = {"step": "b", "broke": None, "queries": None, "seconds": None}
 
 def rows(correct, *, method="clean", params=None, run="a", weights="best", first=0, distance=None, **columns):
     """Rows of one check, one per entry of `correct`."""
-    return pl.DataFrame(
+    return with_traits(pl.DataFrame(
         [
             {
                 "run": run, "weights": weights, "weights_hash": "0", "check": f"{method} {json.dumps(params)}",
@@ -29,7 +30,7 @@ def rows(correct, *, method="clean", params=None, run="a", weights="best", first
             for i, right in enumerate(correct)
         ],
         schema=SCHEMA,
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 def attack(correct, eps, *, norm="linf", method="pgd", **options):

@@ -6,6 +6,7 @@ from holdfast.errors import ModelError
 from holdfast.losses import cross_entropy
 from holdfast.rng import Streams
 from holdfast.testing.untouched import same_module, same_random_states, same_tensors
+from holdfast.traits import Access, traits_of
 from tests.zoo import frozen_norm, images, labels, linear, normed, smooth
 
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 2e-6}
@@ -129,6 +130,30 @@ def _gain(model, x, z, y):
         return cross_entropy(model(z), y) - cross_entropy(model(x), y)
 
 
+class _NoGradient(torch.autograd.Function):
+    """The identity, which nobody may differentiate."""
+
+    @staticmethod
+    def forward(ctx, logits):
+        return logits.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        raise AssertionError("the attack asked for a gradient")
+
+
+def check_needs_no_more_access_than_it_states(attack):
+    """Without gradients, or with the predicted class alone, an attack that states so finds the same."""
+    model, x, y, access = smooth(), images(6), labels(6, 5), traits_of(attack).access
+    assert access in set(Access), f"an attack states its access; got {access!r}"
+    shown = {
+        Access.SCORES: lambda z: _NoGradient.apply(model(z)),
+        Access.DECISIONS: lambda z: torch.eye(5, dtype=z.dtype)[model(z).argmax(1)],
+    }
+    if access in shown:
+        torch.testing.assert_close(attack(shown[access], x, y), attack(model, x, y), rtol=0, atol=0)
+
+
 ALL = (
     check_leaves_everything_alone,
     check_same_seed_same_bits,
@@ -139,6 +164,7 @@ ALL = (
     check_works_for_classes_and_dtypes,
     check_never_worse_than_the_start,
     check_goes_to_its_target,
+    check_needs_no_more_access_than_it_states,
 )
 
 SUCCEEDS = (check_never_worse_than_the_start, check_goes_to_its_target)

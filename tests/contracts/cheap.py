@@ -174,9 +174,6 @@ REFUSES: dict[str, set[str]] = {
 for _name in sorted(set(ATTACKS) - {"fgsm", "fmn"}):  # those that wrap an attack refuse with the PGD inside
     REFUSES.setdefault(_name, set()).update(COUNTS)
 
-WITHOUT_GRADIENT: set[str] = {"square", "simba", "spsa", "nes", "hopskipjump", "boundary"}
-"""Attacks that only look at outputs."""
-
 MAY_GIVE_UP: set[str] = {"autoattack", "boundary", "hopskipjump", "cw", "cw_linf", "ddn", "deepfool", "fab", "fmn"}
 """Attacks that return the image itself where they find nothing within the budget."""
 

@@ -8,10 +8,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from holdfast.attacks import ATTACKS, FGSM, PGD
+from holdfast.attacks import ATTACKS, FGSM, PGD, Square
 from holdfast.errors import ModelError
 from holdfast.modes import InCurrentModes
 from holdfast.threat import THREATS, Linf
+from holdfast.traits import Access
 from tests.contracts import attack as contract
 from tests.contracts import cheap
 from tests.zoo import Masked, images, labels, linear, smooth
@@ -70,7 +71,11 @@ def test_a_zero_gradient_is_no_error_and_stays_inside(name, threat):
     contract.check_stays_inside(instance(name, threat), Masked(linear(3)), images(6), labels(6, 3))
 
 
-@pytest.mark.parametrize("name", sorted(set(ATTACKS) - cheap.WITHOUT_GRADIENT))
+BLACK = (Access.SCORES, Access.DECISIONS)
+FOLLOW_GRADIENTS = [name for name, kind in ATTACKS.items() if getattr(kind, "access", None) not in BLACK]
+
+
+@pytest.mark.parametrize("name", FOLLOW_GRADIENTS)
 def test_nan_gradients_are_an_error_and_never_zero(name):
     def broken(x):
         return linear(3)(x) * torch.where(x.flatten(1)[:, :1] > 0.5, torch.nan, 1.0)
@@ -93,6 +98,7 @@ class Broken:
     """A correct attack with something broken around it."""
 
     threat = Linf(0.1)
+    access = Access.GRADIENTS
 
     def __init__(self, inner=None):
         self.inner = inner or PGD(threat=self.threat, steps=3)
@@ -224,6 +230,21 @@ class HangsOnTheGraph(Broken):
         return super().__call__(model, x, y, target=target, rng=rng) + 0 * x
 
 
+class StatesNothing(Broken):
+    access = None
+
+
+class LooksAtGradients(Broken):
+    access = Access.SCORES
+
+
+class LooksAtScores(Broken):
+    access = Access.DECISIONS
+
+    def __init__(self):
+        super().__init__(Square(threat=self.threat, queries=20))
+
+
 BROKEN = [
     (ProjectsWrongly(), contract.check_works_for_classes_and_dtypes),
     (LeavesTheBall(), contract.check_works_for_classes_and_dtypes),
@@ -245,6 +266,9 @@ BROKEN = [
     (NeedsGradMode(), contract.check_works_without_gradients_around),
     (IgnoresTheTarget(), contract.check_goes_to_its_target),
     (Descends(), contract.check_never_worse_than_the_start),
+    (StatesNothing(), contract.check_needs_no_more_access_than_it_states),
+    (LooksAtGradients(), contract.check_needs_no_more_access_than_it_states),
+    (LooksAtScores(), contract.check_needs_no_more_access_than_it_states),
 ]
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from holdfast.earlier import with_traits
 from holdfast.results import SCHEMA, Ledger
 
 DIGITS = [str(digit) for digit in range(10)]
@@ -148,7 +149,7 @@ def _rows(run: str, weights: str, check: FakeCheck, classes: int) -> pl.DataFram
     frame = pl.DataFrame({"example": example})
     kinds = (np.ndarray, pl.Series)
     values = [pl.Series(name, v) if isinstance(v, kinds) else pl.lit(v).alias(name) for name, v in columns.items()]
-    return frame.with_columns(values).select(list(SCHEMA))
+    return with_traits(frame.with_columns(values)).select(list(SCHEMA))
 
 
 def _facts(name: str, weights: Sequence[str], classes: Sequence[str]) -> dict[str, Any]:

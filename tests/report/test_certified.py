@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast.analysis.checks import Check
 from holdfast.report import read_runs, write_report
 from holdfast.report.brackets import ATTACKED, BETWEEN, CERTIFIED, brackets_of
 from holdfast.report.certified import LIMIT, proofs_of
@@ -223,11 +222,3 @@ def test_nothing_certified_at_all_is_no_accident(tmp_path: Path) -> None:
     page = one(tmp_path, proved([None, None]), nearest("fmn", 1.0, [None, None], norm="l2"))
     assert lines(page, "certified-0")["margin norm=l2"]["y"] == [0, 0]
     assert page.table("What was certified")["net: margin norm=l2"][3].startswith("0 in ℓ2")
-
-
-def test_attacks_are_known_by_their_fields() -> None:
-    inner = {"attack": {"pgd": {"threat": {"l2": {"eps": 1.0}}}}}
-    assert Check("a", "pgd", {"threat": {"l2": {"eps": 1.0}}}).attack
-    assert Check("b", "targeted", inner).attack
-    assert not Check("c", "gaussian_noise", {"sigma": 0.1}).attack
-    assert not Check("d", "smoothing", {"sigma": 0.1}, certificate=True).attack

@@ -10,7 +10,6 @@ from holdfast.analysis.corruption import STANDARD
 from holdfast.report import read_runs, write_report
 from holdfast.report.corruptions import error_maps, found_of, mean_tables, severity_charts, strips
 from holdfast.report.summary import verdict
-from holdfast.results import GRADED
 from tests.report.factory import FakeCheck, make_run
 from tests.report.reading import read
 
@@ -60,7 +59,7 @@ def test_accuracy_falls_from_the_clean_images_on(tmp_path: Path) -> None:
 def test_they_do_not_count_among_the_other_checks(tmp_path: Path) -> None:
     (run,) = read_runs([whole(tmp_path, "a")])
     assert [check.name for check in run.main_checks] == ["clean"]
-    assert set(run.graded["method"]) <= set(GRADED)
+    assert set(run.graded["family"]) == {"common corruptions"}
     page = read(write_report([tmp_path / "a"], tmp_path / "page.html"))
     assert any("Mean corruption error" in caption for caption in page.tables)
 

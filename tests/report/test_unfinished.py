@@ -19,6 +19,7 @@ from holdfast.report.compare import comparison
 from holdfast.report.shares import share_of
 from holdfast.report.unfinished import counts_in, gaps
 from holdfast.threat import L2
+from holdfast.traits import traits_of
 from holdfast.types import Attack
 from tests.report.factory import FakeCheck, composed, make_run, nearest, pgd
 from tests.report.reading import Read, read
@@ -245,5 +246,6 @@ def test_runs_are_not_compared_where_one_could_not_be_attacked(tmp_path: Path) -
 )
 def test_a_check_without_rows_counts_where_its_rows_would(attack: Attack, eps: float) -> None:
     method, label, params = describe(attack, Check)
-    minimises = Known(label, method, json.loads(params)).nearest is not None
-    assert counts_in(label, Budget("l2", eps)) == (minimises or eps >= 2.0)
+    minimises = Known(label, method, json.loads(params), traits_of(attack)).nearest is not None
+    for recorded in (None, {}, {label: {"norm": "l2", "eps": 2.0, "minimises": minimises}}):
+        assert counts_in(label, Budget("l2", eps), recorded) == (minimises or eps >= 2.0)

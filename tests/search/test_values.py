@@ -4,6 +4,7 @@ import polars as pl
 import pytest
 
 from holdfast.checks import CHECKS, Check
+from holdfast.earlier import with_traits
 from holdfast.errors import LedgerError
 from holdfast.recipe import describe
 from holdfast.results import SCHEMA
@@ -27,7 +28,7 @@ def rows(*checks):
             {**about, "example": i, "correct": c, "loss": ls, "radius": r, "distance": d}
             for i, (c, ls, r, d) in enumerate(columns)
         ]
-    return pl.DataFrame(made, schema=SCHEMA)
+    return with_traits(pl.DataFrame(made, schema=SCHEMA))
 
 
 LEDGER = rows(

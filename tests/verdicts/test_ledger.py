@@ -1,15 +1,22 @@
 """Verdicts from rows: what the checks of one network say about each other."""
 
+import dataclasses
 import json
 import math
+from typing import ClassVar
 
 import polars as pl
 import pytest
 
-from holdfast.attacks import ATTACKS
+from holdfast.attacks import EOT, FGSM, PGD, EightBit, Foolbox, Square, Targeted
+from holdfast.checks import Check
+from holdfast.earlier import TRAITS
 from holdfast.errors import LedgerError
+from holdfast.recipe import describe
+from holdfast.threat import Linf
+from holdfast.traits import Access, traits_of
 from holdfast.verdicts import from_rows
-from holdfast.verdicts.ledger import BLACK_BOX, WHITE_BOX
+from tests.contracts import cheap
 
 TRIALS = 100
 STEPS = pl.List(pl.Struct({"step": pl.String, "broke": pl.Boolean, "queries": pl.Int64}))
@@ -175,9 +182,59 @@ def test_params_that_are_no_json_are_named():
         from_rows(rows("pgd", 10).with_columns(params=pl.lit("{")))
 
 
-def test_methods_are_called_by_their_names():
-    assert set(ATTACKS) >= BLACK_BOX | WHITE_BOX
-    assert not BLACK_BOX & WHITE_BOX
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OfAPlugin:
+    """An attack that no registry knows."""
+
+    access: ClassVar = Access.GRADIENTS
+
+    threat: Linf
+    steps: int = 10
+
+
+def of(attack, standing):
+    """Rows of a check as evaluation writes them."""
+    method, label, params = describe(attack, Check)
+    stated = {"check": label, "method": method, "params": params, "norm": "linf", **traits_of(attack).columns()}
+    frame = pl.DataFrame({"example": range(TRIALS), "correct": [n < standing for n in range(TRIALS)]})
+    return frame.with_columns(pl.lit(value, TRAITS.get(name)).alias(name) for name, value in stated.items())
+
+
+PLAIN = PGD(threat=Linf(0.1), steps=10)
+WHITE = [
+    *(
+        pytest.param(make, id=name)
+        for name, make in cheap.ATTACKS.items()
+        if "linf" not in cheap.REFUSES.get(name, ())
+        and name not in ("fgsm", "rfgsm", "targeted", "square", "simba", "spsa", "nes", "hopskipjump")
+    ),
+    pytest.param(lambda threat: EOT(attack=EightBit(attack=PGD(threat=threat, steps=5))), id="eot(eight_bit(pgd))"),
+    pytest.param(lambda threat: OfAPlugin(threat=threat), id="an attack of a plug-in"),
+]
+
+
+@pytest.mark.parametrize("make", WHITE)
+def test_every_white_box_attack_is_confronted_with_black_box_ones(make):
+    # On a network whose gradient is zero it leaves everything, and random search nothing.
+    parts = of(make(Linf(0.1)), 100), of(Square(threat=Linf(0.1)), 0)
+    assert levels(*(part.select(parts[0].columns) for part in parts))["black-box"] == "fail"
+
+
+@pytest.mark.parametrize("weak", [FGSM(threat=Linf(0.1)), Targeted(attack=PLAIN), Foolbox])
+def test_a_single_step_and_a_single_target_are_no_evidence(weak):
+    if weak is Foolbox:
+        pytest.importorskip("foolbox")
+        weak = Foolbox(attack="LinfFastGradientAttack", threat=Linf(0.1))
+    assert levels(of(weak, 100), of(Square(threat=Linf(0.1)), 0))["black-box"] == "not tested"
+
+
+def test_effort_is_seen_inside_wrappers():
+    short, long = (EOT(attack=PGD(threat=Linf(0.1), steps=steps, step_size=0.01)) for steps in (10, 40))
+    assert levels(of(short, 90), of(long, 60))["convergence"] == "fail"
+    other = EOT(attack=PGD(threat=Linf(0.1), steps=40, step_size=0.01), draws=3)
+    assert levels(of(short, 90), of(other, 60))["convergence"] == "not tested"  # another question, not more effort
+    small, large = (EOT(attack=PGD(threat=Linf(eps), steps=10, step_size=0.01)) for eps in (0.1, 0.2))
+    assert levels(of(small, 60), of(large, 90))["eps"] == "fail"
 
 
 def test_examples_that_an_attack_could_not_run_on_are_left_out_and_the_check_is_not():

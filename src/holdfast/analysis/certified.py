@@ -13,11 +13,9 @@ from statistics import NormalDist
 import polars as pl
 
 from holdfast.results import is_certificate, with_interval
+from holdfast.traits import NETWORK
 
-OF_THE_NETWORK = frozenset({"margin", "mixture_margin"})
-"""Certifiers that speak of the network itself; all others speak of the network averaged over noise."""
-
-GROUP = ("run", "weights", "check", "method", "norm")
+GROUP = ("run", "weights", "check", "method", "norm", "certifies")
 """What tells certificates apart, but for their examples."""
 
 SLACK = 1e-3, 1e-5
@@ -120,7 +118,7 @@ def contradictions(rows: pl.DataFrame) -> pl.DataFrame:
         `example`, `prediction`, `radius`, and `found_by`, `found` (the other prediction) and `distance` of the point.
     """
     keys = ["run", "weights", "weights_hash", "example"]
-    proved = rows.filter(is_certificate() & pl.col("method").is_in(OF_THE_NETWORK) & (pl.col("prediction") >= 0))
+    proved = rows.filter(_about_the_network())
     points = rows.filter(~is_certificate()).select(
         *keys, "distance", found_by="check", found="prediction", found_in="norm"
     )
@@ -145,10 +143,15 @@ def nearest_breaks(rows: pl.DataFrame, norm: str) -> pl.DataFrame:
     Returns:
         A row for each run, weights and example: `distance` of the nearest wrong point, null where none was found.
     """
-    of_network = ~is_certificate() | (pl.col("method").is_in(OF_THE_NETWORK) & (pl.col("prediction") >= 0))
+    of_network = ~is_certificate() | _about_the_network()
     wrong = ~pl.col("correct") & (_no_shorter("norm", pl.lit(norm)) | (pl.col("distance") == 0))
     nearest = pl.col("distance").filter(wrong & pl.col("distance").is_finite()).min()
     return rows.filter(of_network).group_by("run", "weights", "example", maintain_order=True).agg(distance=nearest)
+
+
+def _about_the_network() -> pl.Expr:
+    """Rows of certificates that are about the network itself, where they give an answer."""
+    return is_certificate() & (pl.col("certifies") == NETWORK) & (pl.col("prediction") >= 0)
 
 
 def _no_shorter(column: str, norm: pl.Expr) -> pl.Expr:

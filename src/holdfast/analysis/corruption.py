@@ -23,7 +23,7 @@ import polars as pl
 
 from holdfast.analysis.spread import spread
 from holdfast.errors import RecipeError
-from holdfast.results import GRADED, is_graded
+from holdfast.results import is_graded
 
 ALEXNET = {
     "gaussian_noise": 0.886428, "shot_noise": 0.894468, "impulse_noise": 0.922640, "defocus_blur": 0.819880,
@@ -53,7 +53,8 @@ class Corrupted:
     Args:
         run: its name.
         weights: which of its weights.
-        family: a name of `results.GRADED`.
+        family: name of the method.
+        called: what people call it.
         source: directory of stored ones, else empty.
         errors: share of wrong answers by kind and severity, over the examples that all of these saw.
         examples: how many.
@@ -63,6 +64,7 @@ class Corrupted:
     run: str
     weights: str
     family: str
+    called: str
     source: str
     errors: Mapping[tuple[str, int], float]
     examples: int
@@ -71,7 +73,7 @@ class Corrupted:
     @property
     def title(self) -> str:
         """What a report calls the family."""
-        return f"{GRADED[self.family]} ({self.source})" if self.source else GRADED[self.family]
+        return f"{self.called} ({self.source})" if self.source else self.called
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -103,7 +105,7 @@ class Corrupted:
             None where a kind is missing or no severity was run on all; beside `ALEXNET`, whose errors are means over
             all five, also where one of these is missing.
         """
-        wanted = WANTED[self.family]
+        wanted = _averaged(self.family, self.kinds)
         if not self.severities or not set(wanted) <= set(self.kinds):
             return None
         if reference is None:
@@ -123,7 +125,12 @@ class Corrupted:
 
 
 WANTED = {"common": STANDARD, "stored": STANDARD, "bar": BAR}
-"""The kinds that a family's mean is over."""
+"""The kinds that the mean of a published family is over."""
+
+
+def _averaged(family: str, kinds: Iterable[str]) -> tuple[str, ...]:
+    """The kinds that the mean of a family is over: the published ones, or all that were run."""
+    return WANTED.get(family, tuple(sorted(kinds)))
 
 
 def grade_of(params: str) -> dict[str, Any]:
@@ -140,11 +147,11 @@ def corrupted(rows: pl.DataFrame) -> tuple[Corrupted, ...]:
     grades = {params: grade_of(params) for params in chosen["params"].unique()}
     added = {name: {params: grade[name] for params, grade in grades.items()} for name in ("kind", "severity", "source")}
     chosen = chosen.with_columns(**{name: pl.col("params").replace_strict(of) for name, of in added.items()})
-    groups = chosen.group_by("run", "weights", "method", "source", maintain_order=True)
+    groups = chosen.group_by("run", "weights", "method", "family", "source", maintain_order=True)
     return tuple(_corrupted(part, *map(str, key)) for key, part in groups)
 
 
-def _corrupted(rows: pl.DataFrame, run: str, weights: str, family: str, source: str) -> Corrupted:
+def _corrupted(rows: pl.DataFrame, run: str, weights: str, family: str, called: str, source: str) -> Corrupted:
     seen = pl.col("params").n_unique().over("example")
     rows = rows.filter(seen == pl.col("params").n_unique())  # examples that all checks saw
     errors = {
@@ -154,17 +161,18 @@ def _corrupted(rows: pl.DataFrame, run: str, weights: str, family: str, source: 
         .iter_rows()
     }
     averaged = rows
-    if set(WANTED[family]) <= {kind for kind, _ in errors}:
-        averaged = rows.filter(pl.col("kind").is_in(WANTED[family]) & pl.col("severity").is_in(_shared(errors, family)))
+    kinds = {kind for kind, _ in errors}
+    if set(wanted := _averaged(family, kinds)) <= kinds:
+        averaged = rows.filter(pl.col("kind").is_in(wanted) & pl.col("severity").is_in(_shared(errors, family)))
     per_example = averaged.group_by("example").agg(wrong=(~pl.col("correct")).mean())["wrong"].to_list()
     half = spread(per_example).half if per_example else None
-    return Corrupted(run, weights, family, source, errors, rows["example"].n_unique(), half)
+    return Corrupted(run, weights, family, called, source, errors, rows["example"].n_unique(), half)
 
 
 def _shared(errors: Mapping[tuple[str, int], float], family: str) -> tuple[int, ...]:
     """Severities that all kinds of the mean have, or all kinds where none is of the mean."""
     kinds = {kind for kind, _ in errors}
-    counted = kinds & set(WANTED[family]) or kinds
+    counted = kinds & set(_averaged(family, kinds)) or kinds
     return tuple(s for s in ALL if kinds and all((kind, s) in errors for kind in counted))
 
 

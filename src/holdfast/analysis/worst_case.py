@@ -18,8 +18,10 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from holdfast.analysis.checks import Budget, Check, fraction, parsed
-from holdfast.results import is_certificate, is_graded, not_attacked, reasons, unsettled, with_interval
+from holdfast.analysis.checks import Budget, fraction
+from holdfast.earlier import with_traits
+from holdfast.results import not_attacked, reasons, unsettled, with_interval
+from holdfast.traits import Kind
 
 WORST = "worst case"
 
@@ -43,21 +45,17 @@ def attempts(rows: pl.DataFrame) -> pl.DataFrame:
     Functions here take the rows of a ledger; to ask several about the same rows, give them this, which is made once.
 
     Returns:
-        The rows with the norm and eps of each attack, null for clean images, and whether it minimises a distance.
+        The rows with `threat_norm` and `threat_eps` of each attack, null for clean images, and whether it `minimises` a
+        distance.
     """
     if "threat_norm" in rows.columns:
         return rows
-    rows = rows.filter(~is_certificate() & ~is_graded())
-    kinds = rows.select("method", "params").unique(maintain_order=True)
-    checks = [Check("", method, parsed(method, params)) for method, params in kinds.iter_rows()]
-    budgets = [check.threat for check in checks]
-    described = kinds.with_columns(
-        pl.Series("threat_norm", [budget and budget.axis for budget in budgets], pl.String),
-        pl.Series("threat_eps", [budget and budget.size for budget in budgets], pl.Float64),
-        pl.Series("minimises", [check.nearest is not None for check in checks], pl.Boolean),
-        pl.Series("counts", [check.clean or check.threat is not None for check in checks], pl.Boolean),
-    ).filter("counts")
-    return rows.join(described.drop("counts"), on=["method", "params"], nulls_equal=True, maintain_order="left")
+    rows, bounded = with_traits(rows), (pl.col("kind") == Kind.ATTACK) & pl.col("axis").is_not_null()
+    return rows.filter((pl.col("kind") == Kind.CLEAN) | bounded).with_columns(
+        threat_norm=pl.when(bounded).then(pl.col("axis")),
+        threat_eps=pl.when(bounded).then(pl.col("size")),
+        minimises=bounded & pl.col("minimises").fill_null(value=False),
+    )
 
 
 def threats(rows: pl.DataFrame) -> tuple[Budget, ...]:

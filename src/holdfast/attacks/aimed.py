@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -32,6 +33,8 @@ class Aimed:
         Bai, Anderson, Sojoudi, Avoiding the Accuracy-Robustness Trade-off of Classifiers via Local Adaptive Smoothing,
         sections 4.2 and 5.1.
     """
+
+    wraps: ClassVar = "attack"
 
     attack: Attack
     strength: float | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -14,6 +15,7 @@ from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams, streams
 from holdfast.threat import L1
 from holdfast.threat.shape import per_example
+from holdfast.traits import Access
 from holdfast.types import Classifier, Loss, Threat
 
 MOMENTUM = 0.75
@@ -45,6 +47,8 @@ class APGD:
         ICML 2020, arXiv:2003.01690, section 3. Differs: the start is on the surface of the ball in a direction uniform
         in the cube for every norm, and the first checkpoint compares its first step with the start.
     """
+
+    access: ClassVar = Access.GRADIENTS
 
     threat: Threat
     steps: int = 100

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ from holdfast.losses import targeted_difference_of_logits_ratio
 from holdfast.modes import in_evaluation_mode
 from holdfast.queries import narrow
 from holdfast.rng import Streams, streams
+from holdfast.traits import Access
 from holdfast.types import Classifier, Threat
 
 
@@ -36,6 +38,8 @@ class TargetedAPGD:
         Croce, Hein, ICML 2020, arXiv:2003.01690, section 4 (APGD-T of AutoAttack). Differs: targets side by side
         instead of one after the other, with the same set of broken examples.
     """
+
+    access: ClassVar = Access.GRADIENTS
 
     threat: Threat
     steps: int = 100

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from holdfast.attacks import foreign
 from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams
+from holdfast.traits import Access
 from holdfast.types import Classifier, Threat
 
 NORMS = {
@@ -30,6 +31,16 @@ NORMS = {
     "ZooAttack": 2,
 }
 """The p of attacks that have one norm and no argument for it. Where nothing is known, the points found decide."""
+
+WITHOUT_GRADIENTS = {
+    **dict.fromkeys(("SquareAttack", "SimBA", "ZooAttack", "PixelAttack", "ThresholdAttack"), Access.SCORES),
+    **dict.fromkeys(
+        ("HopSkipJump", "BoundaryAttack", "GeoDA", "SignOPTAttack", "SpatialTransformation"), Access.DECISIONS
+    ),
+}
+"""What attacks need that follow no gradient."""
+
+SINGLE_STEP = ("FastGradientMethod",)
 
 WALKS = ("BoundaryAttack", "HopSkipJump")
 """Attacks that walk from a success to a success."""
@@ -59,6 +70,16 @@ class ART:
     threat: Threat
     options: Mapping[str, Any] = field(default_factory=dict)
     together: int = 1
+
+    @property
+    def access(self) -> Access:
+        """What the attack must know of the network."""
+        return WITHOUT_GRADIENTS.get(self.attack, Access.GRADIENTS)
+
+    @property
+    def thorough(self) -> bool:
+        """Whether it takes several steps."""
+        return self.attack not in SINGLE_STEP
 
     def __post_init__(self) -> None:
         foreign.check(LIBRARY, self)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -20,6 +20,7 @@ from holdfast.modes import in_evaluation_mode
 from holdfast.queries import narrow
 from holdfast.rng import Streams, streams
 from holdfast.threat import L1
+from holdfast.traits import Access
 from holdfast.types import Attack, Classifier, Threat
 
 RESTARTS = 5
@@ -53,6 +54,8 @@ class AutoAttack:
         ICML 2020, arXiv:2003.01690; in l1 Croce, Hein, Mind the Box, ICML 2021, arXiv:2103.01208. The defaults are the
         published budgets. Differs: an example leaves an attack as soon as it falls.
     """
+
+    access: ClassVar = Access.GRADIENTS
 
     threat: Threat
     version: Literal["standard", "plus", "rand"] = "standard"

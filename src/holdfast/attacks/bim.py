@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -10,6 +11,7 @@ from holdfast.attacks.pgd import PGD
 from holdfast.losses import cross_entropy
 from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams
+from holdfast.traits import Access
 from holdfast.types import Classifier, Loss, Threat
 
 
@@ -29,6 +31,8 @@ class BIM:
         Kurakin, Goodfellow, Bengio, Adversarial Examples in the Physical World, 2017, arXiv:1607.02533, section 2.2
         (there :math:`\alpha = 1/255`). Differs: keeps the best point, and an example that is lost leaves.
     """
+
+    access: ClassVar = Access.GRADIENTS
 
     threat: Threat
     steps: int = 10

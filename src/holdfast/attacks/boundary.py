@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -14,6 +15,7 @@ from holdfast.rng import Streams
 from holdfast.threat import L2
 from holdfast.threat.l2 import norm
 from holdfast.threat.shape import per_example
+from holdfast.traits import Access
 from holdfast.types import Classifier, Threat
 
 RATE = 0.1
@@ -51,6 +53,9 @@ class Boundary:
         (`StartingFrom`) and noise otherwise, goes to the boundary by bisection first. An example without a start is not
         attacked, and noted so.
     """
+
+    access: ClassVar = Access.DECISIONS
+    minimises: ClassVar = True
 
     threat: Threat
     steps: int = 5000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams
 from holdfast.threat import L2, Linf
 from holdfast.threat.shape import per_example
+from holdfast.traits import Access
 from holdfast.types import Classifier, Threat
 
 Penalty = Callable[[Tensor], tuple[Tensor, Tensor]]
@@ -44,6 +46,9 @@ class CW:
         Carlini, Wagner, Towards Evaluating the Robustness of Neural Networks, S&P 2017, arXiv:1608.04644, section V.
         Differs: 1000 steps instead of 10,000; stopping and Adam's moments are of each example and not of the batch.
     """
+
+    access: ClassVar = Access.GRADIENTS
+    minimises: ClassVar = True
 
     threat: Threat
     steps: int = 1000
@@ -118,6 +123,9 @@ class CWLinf:
         Carlini, Wagner, S&P 2017, arXiv:1608.04644, section VI.C. Differs: :math:`\tau` starts at eps instead of 1;
         points are clipped to the box instead of changing variables, where pixels at 0 and 1 hardly move.
     """
+
+    access: ClassVar = Access.GRADIENTS
+    minimises: ClassVar = True
 
     threat: Threat
     steps: int = 1000

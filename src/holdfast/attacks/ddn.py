@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -15,6 +16,7 @@ from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams
 from holdfast.threat import L2
 from holdfast.threat.shape import per_example
+from holdfast.traits import Access
 from holdfast.types import Classifier, Threat
 
 
@@ -39,6 +41,9 @@ class DDN:
         CVPR 2019, arXiv:1811.09600, algorithm 1. Differs: :math:`\delta_{t+1}` is the clipped perturbation, as in the
         authors' code; images are not rounded to 8 bits; where the gradient is zero nothing moves, at random neither.
     """
+
+    access: ClassVar = Access.GRADIENTS
+    minimises: ClassVar = True
 
     threat: Threat
     steps: int = 100

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams
 from holdfast.threat import L2, Linf
 from holdfast.threat.shape import per_example
+from holdfast.traits import Access
 from holdfast.types import Classifier, Threat
 
 STRIDE = 1e-4
@@ -42,6 +44,9 @@ class DeepFool:
         2016, arXiv:1511.04599, algorithm 2. Differs: points are clipped to the box; with a target, :math:`m` is
         the margin between it and the likeliest other class.
     """
+
+    access: ClassVar = Access.GRADIENTS
+    minimises: ClassVar = True
 
     threat: Threat
     steps: int = 50

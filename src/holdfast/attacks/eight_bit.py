@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -12,6 +13,7 @@ from holdfast.losses import cross_entropy
 from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams, streams
 from holdfast.threat.shape import per_example
+from holdfast.traits import Access, traits_of
 from holdfast.types import Attack, Classifier, Loss, Threat
 
 LEVELS = 255
@@ -37,6 +39,8 @@ class EightBit:
         loss: per-example loss that the repairs climb.
     """
 
+    wraps: ClassVar = "attack"
+
     attack: Attack
     repairs: int = 10
     loss: Loss = cross_entropy
@@ -44,6 +48,11 @@ class EightBit:
     def __post_init__(self) -> None:
         if self.repairs < 0:
             raise ValueError(f"repairs must not be negative, got {self.repairs}")
+
+    @property
+    def access(self) -> str | None:
+        """Repairs follow gradients; without any, what the attack needs."""
+        return Access.GRADIENTS if self.repairs else traits_of(self.attack).access
 
     @property
     def threat(self) -> Threat:

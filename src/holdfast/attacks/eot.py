@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -24,6 +25,8 @@ class EOT:
         Athalye et al., Synthesizing Robust Adversarial Examples, ICML 2018, arXiv:1707.07397. See
         `wrappers.ExpectedOverRandomness`, which this puts around the model.
     """
+
+    wraps: ClassVar = "attack"
 
     attack: Attack
     draws: int = 20

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -15,6 +16,7 @@ from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams
 from holdfast.threat.ball import Ball
 from holdfast.threat.shape import per_example
+from holdfast.traits import Access
 from holdfast.types import Classifier, Threat
 
 FINAL_SEARCH = 3
@@ -50,6 +52,8 @@ class FAB:
         does not decide on which side it ends; all targets of an example run side by side.
     """
 
+    access: ClassVar = Access.GRADIENTS
+
     threat: Threat
     steps: int = 100
     restarts: int = 1
@@ -58,6 +62,11 @@ class FAB:
     eta: float = 1.05
     beta: float = 0.9
     until_lost: bool = False
+
+    @property
+    def minimises(self) -> bool:
+        """Whether it goes on to the nearest success."""
+        return not self.until_lost
 
     def __post_init__(self) -> None:
         ball("fab", self.threat)

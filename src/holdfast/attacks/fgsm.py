@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -11,6 +12,7 @@ from holdfast.gradients import input_gradient
 from holdfast.losses import cross_entropy
 from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams
+from holdfast.traits import Access
 from holdfast.types import Classifier, Loss, Threat
 
 
@@ -30,6 +32,9 @@ class FGSM:
     Reference:
         Goodfellow, Shlens, Szegedy, Explaining and Harnessing Adversarial Examples, ICLR 2015, arXiv:1412.6572.
     """
+
+    access: ClassVar = Access.GRADIENTS
+    thorough: ClassVar = False
 
     threat: Threat
     loss: Loss = cross_entropy

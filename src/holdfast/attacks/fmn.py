@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -12,6 +13,7 @@ from holdfast.attacks.schedule import annealed
 from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams
 from holdfast.threat import L2
+from holdfast.traits import Access
 from holdfast.types import Classifier, Threat
 
 
@@ -46,6 +48,9 @@ class FMN:
         :math:`\ell_0` the reference starts with a radius of 1 and no estimate, keeps the largest changes and clips
         them after; here the projection on ball and box is exact.
     """
+
+    access: ClassVar = Access.GRADIENTS
+    minimises: ClassVar = True
 
     threat: Threat
     steps: int = 100

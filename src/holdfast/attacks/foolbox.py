@@ -13,7 +13,28 @@ from torch import Tensor
 from holdfast.attacks import foreign
 from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams
+from holdfast.traits import Access
 from holdfast.types import Classifier, Threat
+
+WITHOUT_GRADIENTS = {
+    "GenAttack": Access.SCORES,
+    **dict.fromkeys(
+        (
+            "BoundaryAttack", "HopSkipJumpAttack", "PointwiseAttack", "BinarizationRefinementAttack", "DatasetAttack",
+            "InversionAttack", "GaussianBlurAttack", "SaltAndPepperNoiseAttack", "L2ContrastReductionAttack",
+            "BinarySearchContrastReductionAttack", "LinearSearchContrastReductionAttack",
+            "LinearSearchBlendedUniformNoiseAttack", "L2AdditiveGaussianNoiseAttack", "L2AdditiveUniformNoiseAttack",
+            "L2ClippingAwareAdditiveGaussianNoiseAttack", "L2ClippingAwareAdditiveUniformNoiseAttack",
+            "L2ClippingAwareRepeatedAdditiveGaussianNoiseAttack", "L2ClippingAwareRepeatedAdditiveUniformNoiseAttack",
+            "L2RepeatedAdditiveGaussianNoiseAttack", "L2RepeatedAdditiveUniformNoiseAttack",
+            "LinfAdditiveUniformNoiseAttack", "LinfRepeatedAdditiveUniformNoiseAttack",
+        ),
+        Access.DECISIONS,
+    ),
+}  # fmt: skip
+"""What attacks need that follow no gradient."""
+
+SINGLE_STEP = ("FGSM", "FGM", "L1FastGradientAttack", "L2FastGradientAttack", "LinfFastGradientAttack")
 
 WALKS = ("BoundaryAttack", "HopSkipJumpAttack")
 """Attacks that walk from a success to a success."""
@@ -43,6 +64,16 @@ class Foolbox:
     threat: Threat
     options: Mapping[str, Any] = field(default_factory=dict)
     together: int = 1
+
+    @property
+    def access(self) -> Access:
+        """What the attack must know of the network."""
+        return WITHOUT_GRADIENTS.get(self.attack, Access.GRADIENTS)
+
+    @property
+    def thorough(self) -> bool:
+        """Whether it takes several steps."""
+        return self.attack not in SINGLE_STEP
 
     def __post_init__(self) -> None:
         foreign.check(LIBRARY, self)

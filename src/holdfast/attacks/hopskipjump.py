@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -14,6 +15,7 @@ from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams
 from holdfast.threat import L2, Linf
 from holdfast.threat.shape import per_example
+from holdfast.traits import Access
 from holdfast.types import Classifier, Threat
 
 ROWS = 2048
@@ -46,6 +48,9 @@ class HopSkipJump:
         inputs; untargeted attacks, too, start from an image of another class where there are images (`StartingFrom`),
         and targeted ones from noise where there are none. An example without a start is not attacked, and noted so.
     """
+
+    access: ClassVar = Access.DECISIONS
+    minimises: ClassVar = True
 
     threat: Threat
     steps: int = 40

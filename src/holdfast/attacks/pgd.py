@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -13,6 +14,7 @@ from holdfast.gradients import input_gradient
 from holdfast.losses import cross_entropy
 from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams, streams
+from holdfast.traits import Access
 from holdfast.types import Classifier, Loss, Threat
 
 
@@ -41,6 +43,8 @@ class PGD:
         Madry et al., Towards Deep Learning Models Resistant to Adversarial Attacks, ICLR 2018, arXiv:1706.06083,
         section 2.1. Differs: keeps the best point, not the last.
     """
+
+    access: ClassVar = Access.GRADIENTS
 
     threat: Threat
     steps: int = 40

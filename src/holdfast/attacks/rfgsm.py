@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -11,6 +12,7 @@ from holdfast.gradients import input_gradient
 from holdfast.losses import cross_entropy
 from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams, streams
+from holdfast.traits import Access
 from holdfast.types import Classifier, Loss, Threat
 
 
@@ -32,6 +34,9 @@ class RFGSM:
         Tramèr et al., Ensemble Adversarial Training: Attacks and Defenses, ICLR 2018, arXiv:1705.07204, section 3.3
         (there :math:`\alpha = \rho\epsilon = \epsilon/2`).
     """
+
+    access: ClassVar = Access.GRADIENTS
+    thorough: ClassVar = False
 
     threat: Threat
     share: float = 0.5

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ from holdfast.modes import in_evaluation_mode
 from holdfast.queries import narrow
 from holdfast.rng import Streams, streams
 from holdfast.threat.shape import per_example
+from holdfast.traits import Access
 from holdfast.types import Classifier, Loss, Threat
 
 
@@ -41,6 +42,8 @@ class SimBA:
     Reference:
         Guo et al., Simple Black-box Adversarial Attacks, ICML 2019, arXiv:1905.07121, algorithm 1.
     """
+
+    access: ClassVar = Access.SCORES
 
     threat: Threat
     steps: int = 1000

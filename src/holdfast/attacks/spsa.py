@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -12,6 +13,7 @@ from holdfast.attacks.search import Aim, Front, with_a_length
 from holdfast.losses import cross_entropy, margin
 from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams, streams
+from holdfast.traits import Access
 from holdfast.types import Classifier, Loss, Threat
 
 ROWS = 2048
@@ -43,6 +45,8 @@ class SPSA:
         Uesato et al., Adversarial Risk and the Dangers of Evaluating Against Weak Attacks, ICML 2018, arXiv:1802.05666,
         section 3 and appendix (there up to 4096 pairs). Differs: keeps the best point.
     """
+
+    access: ClassVar = Access.SCORES
 
     threat: Threat
     steps: int = 100
@@ -100,6 +104,8 @@ class NES:
         Ilyas et al., Black-box Adversarial Attacks with Limited Queries and Information, ICML 2018, arXiv:1804.08598,
         algorithm 1. Differs: keeps the best point.
     """
+
+    access: ClassVar = Access.SCORES
 
     threat: Threat
     steps: int = 100

@@ -7,7 +7,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -18,6 +18,7 @@ from holdfast.losses import cross_entropy, margin
 from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams, streams
 from holdfast.threat import L1, L2, Linf
+from holdfast.traits import Access
 from holdfast.types import Classifier, Loss, Threat
 
 HALVINGS = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
@@ -48,6 +49,8 @@ class Square:
         Differs: every example has windows of its own, and they reach the last row and column (in the reference
         implementation one window serves the whole batch, and stops one short).
     """
+
+    access: ClassVar = Access.SCORES
 
     threat: Threat
     queries: int = 5000

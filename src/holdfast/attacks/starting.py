@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -139,6 +139,8 @@ class StartingFrom:
         attack: the attack, or one around it, such as `Targeted(attack=HopSkipJump(...))`.
         images: (P, ...), of any classes; ten of each are plenty.
     """
+
+    wraps: ClassVar = "attack"
 
     attack: Attack
     images: Tensor

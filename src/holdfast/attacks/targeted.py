@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -26,6 +26,9 @@ class Targeted:
         Kurakin, Goodfellow, Bengio, Adversarial Examples in the Physical World, 2017, arXiv:1607.02533, section 2.3
         (the least likely class).
     """
+
+    wraps: ClassVar = "attack"
+    thorough: ClassVar = False
 
     attack: Attack
     at: Literal["next", "least_likely", "random"] = "next"

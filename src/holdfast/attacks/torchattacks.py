@@ -14,7 +14,16 @@ from torch import Tensor
 from holdfast.attacks import foreign
 from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams
+from holdfast.traits import Access
 from holdfast.types import Classifier, Threat
+
+WITHOUT_GRADIENTS = {
+    **dict.fromkeys(("Square", "OnePixel", "Pixle", "SPSA"), Access.SCORES),
+    **dict.fromkeys(("GN", "VANILA"), Access.NOTHING),
+}
+"""What attacks need that follow no gradient."""
+
+SINGLE_STEP = ("FGSM", "FFGSM")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +49,16 @@ class Torchattacks:
     threat: Threat
     options: Mapping[str, Any] = field(default_factory=dict)
     together: int = 1
+
+    @property
+    def access(self) -> Access:
+        """What the attack must know of the network."""
+        return WITHOUT_GRADIENTS.get(self.attack, Access.GRADIENTS)
+
+    @property
+    def thorough(self) -> bool:
+        """Whether it takes several steps."""
+        return self.attack not in SINGLE_STEP
 
     def __post_init__(self) -> None:
         foreign.check(LIBRARY, self)

@@ -11,6 +11,7 @@ from holdfast.attacks.to_the_end import check_persistent, to_the_end
 from holdfast.modes import in_evaluation_mode
 from holdfast.queries import behind
 from holdfast.rng import Streams
+from holdfast.traits import Access
 from holdfast.types import Attack, Classifier, Threat
 
 
@@ -28,6 +29,9 @@ class Transferred:
     Reference:
         Papernot, McDaniel, Goodfellow, Transferability in Machine Learning, arXiv:1605.07277.
     """
+
+    wraps: ClassVar = "attack"
+    access: ClassVar = Access.NOTHING
 
     attack: Attack
     source: Classifier
@@ -61,6 +65,9 @@ class Transfer:
 
     retired: ClassVar = frozenset({"trust"})
     """Fields of earlier versions that stored recipes may still have and that mean nothing now."""
+
+    wraps: ClassVar = "attack"
+    access: ClassVar = Access.NOTHING
 
     attack: Attack
     source: str

@@ -57,6 +57,7 @@ class Certified:
         from holdfast.report import read_run
         from holdfast.report.unfinished import gaps
         from holdfast.results import accuracies
+        from holdfast.traits import NETWORK
         from holdfast.verdicts.chance import chance_warnings
 
         data = read_run(run)
@@ -73,7 +74,7 @@ class Certified:
             run=run,
             weights=weights,
             certificate=certificate,
-            smoothed=summary["method"] not in analysis.OF_THE_NETWORK,
+            smoothed=summary["certifies"] != NETWORK,
             clean=clean[0] if clean else None,
             summary=summary,
             curve=curve.select(pl.col("at").alias("radius"), "accuracy", "low", "high").to_dicts(),

@@ -29,7 +29,6 @@ def command(
     from holdfast.cli.find import find_runs
     from holdfast.report import read_runs
     from holdfast.report.same_images import different_images, tested
-    from holdfast.results import GRADED
 
     runs = read_runs(find_runs(paths))
     found = [one for run in runs for one in corrupted(run.graded) if one.weights == run.weights[0]]
@@ -59,12 +58,11 @@ def command(
         return
     relative = [f"relative to {reference}"] if reference else []
     rows = []
-    for record in records:
+    for record, one in zip(records, found, strict=True):
         mean = _mean(record["mce"], record["half"])
         extra = ["unknown" if record["relative"] is None else f"{record['relative']:z.4f}"] if reference else []
         size = f"{record['kinds']} x {len(record['severities'])}"
-        title = GRADED[record["family"]] + (f" ({record['source']})" if record["source"] else "")
-        rows.append([f"{record['run']}, {title}", mean, *extra, size, str(record["images"])])
+        rows.append([f"{record['run']}, {one.title}", mean, *extra, size, str(record["images"])])
     table(["run", "mean corruption error, 95 %", *relative, "kinds x severities", "images"], rows)
     if note:
         say(f"not comparable: {note}")

@@ -146,10 +146,11 @@ def _errors(records: Sequence[dict[str, Any]]) -> dict[str, list[Corrupted]]:
     """The errors of each run by kind and severity, for each family and source."""
     from holdfast.analysis.corruption import Corrupted
 
-    shares: dict[tuple[str, str, str, str], dict[tuple[str, int], float]] = {}
+    shares: dict[tuple[str, str, str, str, str], dict[tuple[str, int], float]] = {}
     for r in records:
         if r["graded"]:
-            of = shares.setdefault((r["run"], r["weights"], r["method"], r["graded"]["source"]), {})
+            key = (r["run"], r["weights"], r["method"], r["graded"]["family"], r["graded"]["source"])
+            of = shares.setdefault(key, {})
             of[r["graded"]["kind"], r["graded"]["severity"]] = 1 - r["accuracy"]
     errors: dict[str, list[Corrupted]] = {}
     for key, of in shares.items():

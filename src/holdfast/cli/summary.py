@@ -24,7 +24,7 @@ def summary(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
     from holdfast.analysis.corruption import grade_of
     from holdfast.analysis.worst_case import worst_case
-    from holdfast.results import GRADED, accuracies, yields
+    from holdfast.results import accuracies, yields
     from holdfast.verdicts import at_chance
 
     frames = rows_of(runs)
@@ -35,8 +35,8 @@ def summary(runs: Sequence[Run]) -> list[dict[str, Any]]:
     equal = {name: ["last"] if _last_is_best(run) else [] for name, run in by_name.items()}
     columns = ["run", "weights", "check", "examples", "correct", "accuracy", "low", "high", "unsettled"]
     columns += ["not_attacked", "reason"]
-    columns += ["abstained", "radius", "method", "params"]
-    none = {"method": pl.lit(None, pl.String), "params": pl.lit(None, pl.String)}
+    columns += ["abstained", "radius", "method", "params", "family"]
+    none = {name: pl.lit(None, pl.String) for name in ("method", "params", "family")}
     none |= {"abstained": pl.lit(0, pl.UInt32), "radius": pl.lit(None, pl.Float64)}
     worst = worst_case(rows).with_columns(**none, threat=pl.struct("norm", "eps")).select(*columns, "threat", "checks")
     waiting: dict[tuple[str, str, str], dict[str, int]] = {}
@@ -55,10 +55,11 @@ def summary(runs: Sequence[Run]) -> list[dict[str, Any]]:
     return [
         {
             **_bounded(
-                {name: value for name, value in r.items() if name != "params"},
+                {name: value for name, value in r.items() if name not in ("params", "family")},
                 absent[r["run"]].get(r["weights"], []),
+                by_name[r["run"]].info().get("threats"),
             ),
-            "graded": grade_of(r["params"]) if r["method"] in GRADED else None,
+            "graded": None if r["family"] is None else {**grade_of(r["params"]), "family": r["family"]},
             "waiting": waiting.get((r["run"], r["weights"], r["check"]), {}),
             "left_out": sorted(weights for weights, left in left_out[r["run"]].items() if left),
             "equal_weights": equal[r["run"]] if r["weights"] == "best" else [],
@@ -72,14 +73,14 @@ def _last_is_best(run: Run) -> bool:
     return run.weights("last").exists() and run.labels() == ["best"]
 
 
-def _bounded(record: dict[str, Any], absent: Iterable[str]) -> dict[str, Any]:
+def _bounded(record: dict[str, Any], absent: Iterable[str], threats: object) -> dict[str, Any]:
     """An accuracy that a part or a check not run could lower is no accuracy, only an upper bound."""
     from holdfast.analysis.checks import Budget
     from holdfast.report.shares import share_of
     from holdfast.report.unfinished import counts_in
 
     threat = record["threat"]
-    missing = sum(counts_in(what, Budget(threat["norm"], threat["eps"])) for what in absent) if threat else 0
+    missing = sum(counts_in(what, Budget(threat["norm"], threat["eps"]), threats) for what in absent) if threat else 0
     share = share_of(record, absent=missing)
     if not share.bound:
         return {**record, "at_most": None}

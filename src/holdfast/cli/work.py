@@ -18,6 +18,7 @@ from holdfast.cli.screen import Bar, between_steps, percent, say
 from holdfast.cli.tensorboard import Board
 from holdfast.cli.verdicts import judge
 from holdfast.errors import CheckpointError, LedgerError, ModelError, RecipeError
+from holdfast.traits import Kind, traits_of
 
 if TYPE_CHECKING:
     import torch
@@ -219,14 +220,21 @@ def _tell_not_run(run: Run, weights: str, checks: Sequence[Check], not_run: Mapp
     from holdfast.checks import Check
     from holdfast.recipe import describe
 
-    said = run.info().get("not_run", {})
-    asked = [describe(check, Check)[1] for check in checks]
+    recorded = run.info().get("not_run", {})
+    requested = {describe(check, Check)[1]: traits_of(check) for check in checks}
     others = {
         what: count
-        for what, count in said.get(weights, {}).items()
-        if not any(what == label or what.startswith(f"{label}: ") for label in asked)
+        for what, count in recorded.get(weights, {}).items()
+        if not any(what == label or what.startswith(f"{label}: ") for label in requested)
     }
-    run.tell(not_run={**said, weights: {**others, **not_run}})
+    threats = {
+        label: {"norm": traits.axis, "eps": traits.size, "minimises": traits.minimises}
+        for label, traits in requested.items()
+        if traits.kind == Kind.ATTACK and any(what == label or what.startswith(f"{label}: ") for what in not_run)
+    }
+    if threats:
+        run.tell(threats={**run.info().get("threats", {}), **threats})
+    run.tell(not_run={**recorded, weights: {**others, **not_run}})
 
 
 def evaluate_run(job: Job, splits: Splits, checks: Sequence[Check], device: torch.device, *, quiet: bool) -> Ready:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from holdfast.rng import Streams, streams
+from holdfast.traits import GREY
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,11 @@ class Linear:
             raise ValueError(f"ratio must lie in [0, 1], got {self.ratio}")
         if not self.std >= 0:
             raise ValueError(f"std must not be negative, got {self.std}")
+
+    @property
+    def strength(self) -> tuple[str, float]:
+        """Axis and size of the check."""
+        return GREY, round(1 - self.ratio, 12)
 
     def __call__(self, x: Tensor, *, rng: Streams | None = None) -> Tensor:
         """Images in [0, 1]."""

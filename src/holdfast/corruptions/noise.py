@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
 from holdfast.rng import Streams, streams
+from holdfast.traits import SIGMA
 
 
 @dataclass(frozen=True)
 class Clean:
     """The images as they are: the check that every other is compared with."""
+
+    clean: ClassVar = True
 
     def __call__(self, x: Tensor, *, rng: Streams | None = None) -> Tensor:
         """The images themselves."""
@@ -46,6 +50,11 @@ class GaussianNoise:
             return self.sigma
         return math.sqrt(self.variance) if self.variance is not None and self.variance >= 0 else math.nan
 
+    @property
+    def strength(self) -> tuple[str, float]:
+        """Axis and size of the check."""
+        return SIGMA, self.scale
+
     def __call__(self, x: Tensor, *, rng: Streams | None = None) -> Tensor:
         """Noisy images, in [0, 1] if clipped."""
         noisy = streams(rng, x).normal(x).mul_(self.scale).add_(x)
@@ -65,6 +74,11 @@ class UniformNoise:
     def __post_init__(self) -> None:
         if not 0 <= self.eps < math.inf:
             raise ValueError(f"eps must be finite and not negative, got {self.eps}")
+
+    @property
+    def strength(self) -> tuple[str, float]:
+        """Axis and size of the check: noise in the cube that an attack in linf searches."""
+        return "linf", self.eps
 
     def __call__(self, x: Tensor, *, rng: Streams | None = None) -> Tensor:
         """Noisy images, clipped to [0, 1]."""

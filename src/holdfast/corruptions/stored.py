@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -29,6 +29,8 @@ class Stored:
         kind: name of the file.
         severity: 1 to 5.
     """
+
+    family: ClassVar = "stored corruptions"
 
     path: str
     kind: str

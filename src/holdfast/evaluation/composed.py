@@ -18,6 +18,7 @@ from holdfast.evaluation.points import read_points, write_points
 from holdfast.evaluation.setting import Block, Named, Setting
 from holdfast.evaluation.subject import place as place_of
 from holdfast.modes import evaluating
+from holdfast.traits import traits_of
 from holdfast.types import Attack, Composed
 
 PILOT = 32
@@ -103,7 +104,8 @@ def is_worse(row: Row, new: Row) -> bool:
 
 def after(row: Row, new: Row, step: str) -> Row:
     """What the ledger says of an example once a component has run: of its first fall, else of its highest loss."""
-    entry = {"step": step, "broke": not new["correct"], "queries": new["queries"], "seconds": new["seconds"]}
+    ran = {"broke": not new["correct"], "queries": new["queries"], "seconds": new["seconds"]}
+    entry = {"step": step, "access": _access(row, step), **ran}
     kept = new if is_worse(row, new) else row
     waiting = [one for one in row["steps"] if one["broke"] is None and one["step"] != step]
     return {
@@ -116,6 +118,11 @@ def after(row: Row, new: Row, step: str) -> Row:
     }
 
 
+def _access(row: Row, step: str) -> str | None:
+    """What a component must know of the network, as the row says that waits for it."""
+    return next((one["access"] for one in row["steps"] if one["step"] == step), None)
+
+
 def _not_run(row: Row, new: Row, step: str) -> str | None:
     """Which components could not run, and why."""
     reasons = (row["not_run"], f"{step}: {new['not_run']}" if new["not_run"] else None)
@@ -126,13 +133,13 @@ class State:
     """What is known of each example, in memory and in the ledger.
 
     Attributes:
-        steps: names of the components, in their published order.
+        steps: the components by name, in their published order.
         rows: one per place; complete once `start` is through.
     """
 
     def __init__(self, named: Named, setting: Setting) -> None:
         self._named, self._setting = named, setting
-        self.steps = tuple(cast(Composed, named.check).components())
+        self.steps = cast(Composed, named.check).components()
         self.rows: list[Row] = []
         self._changed: set[int] = set()
         self._pictured: Tensor | None = None
@@ -158,7 +165,10 @@ class State:
             rows, _, _ = run_batch(
                 self._setting.subject.model, part, Clean(), self._setting.streams(part), threat=attack.threat
             )
-        waiting = [{"step": step, "broke": None, "queries": None, "seconds": None} for step in self.steps]
+        none = {"broke": None, "queries": None, "seconds": None}
+        waiting = [
+            {"step": step, "access": traits_of(component).access, **none} for step, component in self.steps.items()
+        ]
         blank = {"queries": 0, "seconds": 0.0, "steps": waiting}
         return [after({**row, **blank, "correct": True}, row, CLEAN) for row in rows]
 

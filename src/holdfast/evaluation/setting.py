@@ -26,6 +26,7 @@ from holdfast.lipschitz.margins import Known
 from holdfast.recipe import EvaluateRecipe, describe
 from holdfast.results import SCHEMA, Ledger
 from holdfast.rng import Streams
+from holdfast.traits import traits_of
 
 LONG = 16
 """Examples in a block of a certificate by sampling, at most: each may take a hundred thousand forward passes."""
@@ -163,6 +164,7 @@ class Named:
         whole: dict[str, Any] = {
             "run": subject.run, "weights": subject.weights, "weights_hash": subject.hash[:12],
             "check": self.label, "method": self.method, "params": self.params, "seed": setting.seed,
+            **traits_of(self.check).columns(),
         }  # fmt: skip
         return pl.DataFrame([{**row, **whole} for row in rows], schema=SCHEMA)
 

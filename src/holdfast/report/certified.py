@@ -11,7 +11,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from holdfast.analysis.certified import (
-    OF_THE_NETWORK,
     average_certified_radius,
     certified_area,
     round_radii,
@@ -26,6 +25,7 @@ from holdfast.show.chart import Chart, Curve
 from holdfast.show.numbers import MISSING, count, decimal, short
 from holdfast.show.table import Cell, Table
 from holdfast.statistics import wilson
+from holdfast.traits import NETWORK
 
 LIMIT = 1000  # steps of a curve at most; where there are more radii, it is exact at so many of equal distance
 TRAPEZOIDS = 100  # of the smallest area, about
@@ -56,7 +56,7 @@ class Proof:
     @property
     def smoothed(self) -> bool:
         """Whether it speaks of the network averaged over noise."""
-        return self.check.method not in OF_THE_NETWORK
+        return self.check.traits.certifies != NETWORK
 
     def standing(self, radius: float) -> int:
         """Examples that are right and certified at this radius."""

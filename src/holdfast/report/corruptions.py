@@ -12,7 +12,7 @@ from holdfast.analysis.spread import give_or_take
 from holdfast.errors import HoldfastError
 from holdfast.report.gallery import png
 from holdfast.report.runs import RunData
-from holdfast.results import GRADED, accuracies
+from holdfast.results import accuracies
 from holdfast.show.chart import Chart, Curve
 from holdfast.show.figures import Figure, figures
 from holdfast.show.numbers import count, decimal, percent
@@ -74,10 +74,8 @@ def found_of(runs: Sequence[RunData]) -> tuple[tuple[int, Corrupted], ...]:
 def mean_tables(runs: Sequence[RunData], found: Sequence[tuple[int, Corrupted]]) -> list[Table]:
     """Mean corruption errors, absolute and relative to the first run: a table for each family."""
     tables = []
-    for family in GRADED:
+    for family, called in _families(found):
         members = [(place, one) for place, one in found if one.family == family]
-        if not members:
-            continue
         rows = []
         for place, one in members:
             mean, first = one.mean(), next(other for _, other in members if other.source == one.source)
@@ -88,8 +86,13 @@ def mean_tables(runs: Sequence[RunData], found: Sequence[tuple[int, Corrupted]])
             ]  # fmt: skip
             rows.append((f"{runs[place].label}, {one.source}" if one.source else runs[place].label, cells))
         columns = ("Mean error, 95 %", f"Relative to {runs[members[0][0]].label}", "Kinds x severities", "Images")
-        tables.append(Table(f"Mean corruption error, {GRADED[family]}", "Run", columns, rows))
+        tables.append(Table(f"Mean corruption error, {called}", "Run", columns, rows))
     return tables
+
+
+def _families(found: Sequence[tuple[int, Corrupted]]) -> list[tuple[str, str]]:
+    """Name and title of each family, in the order of the page."""
+    return sorted({(one.family, one.called) for _, one in found}, key=lambda family: family[1].casefold())
 
 
 def _relative(one: Corrupted, first: Corrupted) -> str:
@@ -123,7 +126,7 @@ def _error(value: float | None) -> Cell:
 def severity_charts(runs: Sequence[RunData], found: Sequence[tuple[int, Corrupted]]) -> tuple[Chart, ...]:
     """Accuracy against severity, mean over the kinds, from the clean images on: a chart for each family."""
     charts = []
-    for family in GRADED:
+    for family, called in _families(found):
         curves = []
         for place, one in found:
             if one.family != family or not one.severities:
@@ -134,7 +137,7 @@ def severity_charts(runs: Sequence[RunData], found: Sequence[tuple[int, Corrupte
                 points[float(severity)] = 1 - sum(there) / len(there)
             curves.append(Curve(place, one.source or "mean over kinds", tuple(points), tuple(points.values())))
         if curves:
-            charts.append(Chart(f"Accuracy under {GRADED[family]}", "severity", tuple(curves), True))
+            charts.append(Chart(f"Accuracy under {called}", "severity", tuple(curves), True))
     return tuple(charts)
 
 
@@ -155,10 +158,9 @@ def strips(runs: Sequence[RunData]) -> list[Strip]:
 
 def _strips(run: RunData) -> Iterator[Strip]:
     kept = {shown.check: shown for shown in run.graded_galleries if shown.weights == run.weights[0] and len(shown.x)}
-    for family, name in GRADED.items():
-        graded = [check for check in checks_of(run.graded) if check.method == family and check.name in kept]
-        if not graded:
-            continue
+    pictured = [check for check in checks_of(run.graded) if check.name in kept]
+    for name in sorted({str(check.traits.family) for check in pictured}, key=str.casefold):
+        graded = [check for check in pictured if check.traits.family == name]
         severities = sorted({int(check.params["severity"]) for check in graded})
         severity = severities[len(severities) // 2]
         chosen = [check for check in graded if int(check.params["severity"]) == severity]

@@ -6,12 +6,13 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from holdfast.analysis.checks import GREY, SIGMA, Check, finite
+from holdfast.analysis.checks import Check
 from holdfast.report.runs import RunData
 from holdfast.report.shares import share_of
 from holdfast.results import accuracies
 from holdfast.show.chart import Chart, Curve, Mark
 from holdfast.show.numbers import short
+from holdfast.traits import GREY, SIGMA, finite
 
 NORMS = {"linf": "ℓ∞", "l2": "ℓ2", "l1": "ℓ1", "l0": "ℓ0"}
 AXES = (SIGMA, GREY, *NORMS)

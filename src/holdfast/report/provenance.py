@@ -8,10 +8,10 @@ from typing import Any
 
 import polars as pl
 
-from holdfast.analysis.checks import finite
 from holdfast.report.runs import RunData
 from holdfast.show.numbers import MISSING, SPACE, count, short
 from holdfast.show.table import Cell, Table
+from holdfast.traits import finite
 
 
 def facts_table(runs: Sequence[RunData]) -> Table:

@@ -50,7 +50,10 @@ def _record(run: RunData, threat: Budget | None, missing: Sequence[Gap]) -> dict
     attacks = [check for check in checks if not check.clean]
     clean = [check.name for check in checks if check.clean]
     left = [
-        gap for gap in missing if (threat and gap.absent and counts_in(gap.check, threat)) or gap.check in rows_by_check
+        gap
+        for gap in missing
+        if (threat and gap.absent and counts_in(gap.check, threat, run.facts.get("threats")))
+        or gap.check in rows_by_check
     ]
     open_ = {gap.check for gap in left if not gap.absent}
     published = next((check.name for check in attacks if check.threat == threat and _is_published(check)), None)

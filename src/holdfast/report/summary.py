@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from holdfast.analysis.certified import OF_THE_NETWORK, average_certified_radius
+from holdfast.analysis.certified import average_certified_radius
 from holdfast.analysis.checks import fraction
 from holdfast.analysis.corruption import corrupted
 from holdfast.analysis.worst_case import largest
@@ -17,6 +17,7 @@ from holdfast.report.shares import Share, share_of
 from holdfast.report.worst_cases import WorstCase, worst_cases
 from holdfast.results import accuracies
 from holdfast.show.numbers import count, listed, percent, several, short
+from holdfast.traits import NETWORK
 
 NEAR = 0.05  # below clean, and still said to be near it
 HALF = 0.5
@@ -125,7 +126,7 @@ def _certified(run: RunData) -> tuple[str, ...]:
     rows = average_certified_radius(run.main_rows).iter_rows(named=True)
     return tuple(
         f"Certified by {row['check']}: average radius {short(row['average'])} in {NORMS.get(row['norm'], row['norm'])}"
-        f"{'' if row['method'] in OF_THE_NETWORK else ', of the smoothed network'}."
+        f"{'' if row['certifies'] == NETWORK else ', of the smoothed network'}."
         for row in rows
     )
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
-from holdfast.analysis.checks import MINIMUM_NORM, Budget, finite
+from holdfast.analysis.checks import Budget
+from holdfast.earlier import threat_of_name
 from holdfast.report.runs import RunData
 from holdfast.results import not_attacked, yields
-
-NAMED = re.compile(r"\b(?P<norm>\w+) eps=(?P<eps>[\d.e+-]+(?:/\d+)?)")
-"""The threat in the name of an attack, such as `pgd linf eps=8/255 steps=20`."""
+from holdfast.traits import finite
 
 
 @dataclass(frozen=True)
@@ -46,16 +44,24 @@ class Gap:
         return f"{what} ({self.reason})" if self.reason else what
 
 
-def counts_in(check: str, threat: Budget) -> bool:
-    """Whether a check counts in the worst case of a threat; where it left no rows, only its name says what it is."""
+def counts_in(check: str, threat: Budget, recorded: object) -> bool:
+    """Whether a check that left no rows would count in the worst case of a threat.
+
+    Args:
+        check: its name, with that of a component where only this is missing.
+        threat: the norm and eps.
+        recorded: norm, eps and whether it minimises a distance for each attack that was left out, as `run.json` has
+            them; earlier versions recorded none, and the name tells.
+    """
     if check == "clean":
         return True
-    budget = NAMED.search(check)
-    if budget is None or budget["norm"] != threat.axis:
-        return False
-    top, _, bottom = budget["eps"].partition("/")
-    nearest = not MINIMUM_NORM.isdisjoint(check.split()) and "until_lost=True" not in check.split()
-    return nearest or float(top) / float(bottom or 1) <= threat.size
+    stated = recorded.get(check.split(": ")[0]) if isinstance(recorded, dict) else None
+    norm, eps, minimises = (
+        (stated.get("norm"), finite(stated.get("eps")), stated.get("minimises"))
+        if isinstance(stated, dict)
+        else threat_of_name(check)
+    )
+    return norm == threat.axis and (bool(minimises) or (eps is not None and eps <= threat.size))
 
 
 def gaps(run: RunData) -> tuple[Gap, ...]:
@@ -67,7 +73,8 @@ def gaps(run: RunData) -> tuple[Gap, ...]:
 
 def absent(run: RunData, weights: str, threat: Budget) -> int:
     """How many checks that would count in the worst case of a threat left no row at all."""
-    return sum(gap.absent and counts_in(gap.check, threat) for gap in gaps(run) if gap.weights == weights)
+    missing = [gap for gap in gaps(run) if gap.weights == weights and gap.absent]
+    return sum(counts_in(gap.check, threat, run.facts.get("threats")) for gap in missing)
 
 
 def unseen(run: RunData, weights: str) -> dict[str, int]:

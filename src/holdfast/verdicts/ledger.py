@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -12,17 +12,15 @@ from typing import Any
 
 import polars as pl
 
-from holdfast.errors import LedgerError
+from holdfast.earlier import parsed, with_access, with_traits
 from holdfast.results import waiting
+from holdfast.traits import Access, Kind
 from holdfast.verdicts.chance import better_than_chance
 from holdfast.verdicts.record import Verdict, meaningless
 from holdfast.verdicts.rules import Pair, Rung, beaten, growing
 
-BLACK_BOX = frozenset({"square", "simba", "spsa", "nes", "hopskipjump", "boundary"})
-"""Attacks that ask for scores or decisions only."""
-
-WHITE_BOX = frozenset({"bim", "pgd", "apgd", "apgd_targeted", "fab", "deepfool", "ddn", "fmn", "cw", "cw_linf"})
-"""Attacks that follow gradients in several steps; a single step is weak on any network, so it proves nothing."""
+BLACK_BOX = frozenset({Access.SCORES, Access.DECISIONS})
+"""What attacks need that a network without a useful gradient does not mislead."""
 
 EFFORT = ("steps", "restarts", "queries", "step_size")
 """Fields that say how hard an attack tries."""
@@ -40,7 +38,9 @@ class Tried:
         method: of its attack.
         norm: of the ball.
         eps: its radius.
-        fields: of the method, but for its threat.
+        fields: of the method and of those that it runs, without threats.
+        access: what it must know of the network.
+        thorough: whether what it leaves is evidence.
         held: for each example seen, whether it is still right.
     """
 
@@ -48,18 +48,20 @@ class Tried:
     method: str
     norm: str
     eps: float
-    fields: dict[str, Any]
-    held: dict[int, bool]
+    fields: Mapping[str, Any]
+    access: str | None
+    thorough: bool
+    held: Mapping[int, bool]
 
     @cached_property
     def effort(self) -> float:
-        """Steps or queries in total."""
-        return math.prod(float(self.fields.get(field) or 1) for field in EFFORT if field != "step_size")
+        """Steps or queries in total, of the attack and of those that it runs."""
+        stated = [value for name, value in _walk(self.fields) if name in EFFORT and name != "step_size"]
+        return math.prod(float(value or 1) for value in stated)
 
     def without(self, *fields: str) -> str:
         """The method with all its fields but some, to tell which checks differ in these alone."""
-        left = {name: value for name, value in self.fields.items() if name not in fields}
-        return f"{self.method} {self.norm} {json.dumps(left, sort_keys=True)}"
+        return f"{self.method} {self.norm} {json.dumps(_pruned(self.fields, {*fields, 'threat'}), sort_keys=True)}"
 
 
 def from_rows(rows: pl.DataFrame) -> list[Verdict]:
@@ -79,30 +81,36 @@ def from_rows(rows: pl.DataFrame) -> list[Verdict]:
 
 def _tried(rows: pl.DataFrame) -> Iterator[Tried]:
     settled = _finished(rows)  # leaving out only those that wait would leave mostly the broken ones
-    columns = settled.select("check", "method", "params", "norm", "example", "correct")
-    for (check, method, params, norm), part in columns.group_by(
-        "check", "method", "params", "norm", maintain_order=True
-    ):
-        fields = _parsed(str(check), str(params or "{}"))
-        threat = fields.pop("threat", None) if isinstance(fields, dict) else None
-        size = threat.get(norm) if isinstance(threat, dict) else None
-        eps = size.get("eps") if isinstance(size, dict) else None
-        if isinstance(eps, int | float) and 0 < eps < math.inf:
-            held = dict(part.select("example", "correct").iter_rows())
-            yield Tried(str(check), str(method), str(norm), float(eps), fields, held)
+    attacks = with_traits(settled).filter((pl.col("kind") == Kind.ATTACK) & (pl.col("size") > 0))
+    named = ("check", "method", "params", "axis", "size", "access", "thorough")
+    for part in attacks.partition_by(named, maintain_order=True):
+        check, method, params, norm, eps, access, thorough = part.select(named).row(0)
+        held = dict(part.select("example", "correct").iter_rows())
+        yield Tried(check, method, norm, eps, parsed(check, params), access, thorough is not False, held)
+
+
+def _walk(fields: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """All fields, also those of methods inside methods."""
+    for name, value in fields.items():
+        if isinstance(value, dict):
+            yield from _walk(value)
+        else:
+            yield name, value
+
+
+def _pruned(fields: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """The fields without some, also in methods inside methods."""
+    return {
+        name: _pruned(value, names) if isinstance(value, dict) else value
+        for name, value in fields.items()
+        if name not in names
+    }
 
 
 def _finished(rows: pl.DataFrame) -> pl.DataFrame:
     """Rows of the checks that no example waits for, without the examples that an attack could not run on."""
     rows = rows.filter(pl.col("not_run").is_null()) if "not_run" in rows.columns else rows
     return rows.filter(~waiting().any().over("check")) if "steps" in rows.columns else rows
-
-
-def _parsed(check: str, params: str) -> Any:
-    try:
-        return json.loads(params)
-    except json.JSONDecodeError as error:
-        raise LedgerError(f"check '{check}': expected its params as JSON ({error})") from error
 
 
 def _shared(checks: Sequence[Tried]) -> list[list[bool]]:
@@ -136,8 +144,8 @@ def _convergence(tried: Sequence[Tried]) -> Verdict:
 def _black_box(tried: Sequence[Tried], rows: pl.DataFrame) -> Verdict:
     found = list(_composed(rows))
     for _, group in _groups(tried, lambda check: f"{check.norm} {check.eps}"):
-        white = [check for check in group if check.method in WHITE_BOX]
-        for black in (check for check in group if check.method in BLACK_BOX and white):
+        white = [check for check in group if check.access == Access.GRADIENTS and check.thorough]
+        for black in (check for check in group if check.access in BLACK_BOX and white):
             *under, last = _shared([*white, black])
             if last:
                 held = [all(one) for one in zip(*under, strict=True)]
@@ -150,21 +158,22 @@ def _composed(rows: pl.DataFrame) -> Iterator[Verdict]:
     """The same within composed attacks, whose rows say what each component did; those that did not run say nothing."""
     if rows.schema.get("steps") is None or rows["steps"].is_null().all():
         return
-    finished = _finished(rows).filter(pl.col("steps").is_not_null())
+    finished = with_access(_finished(rows)).filter(pl.col("steps").is_not_null())
     for (check,), part in finished.group_by("check", maintain_order=True):
         pairs = []
         for steps in part["steps"].to_list():
-            black = [step["broke"] for step in steps if _method(step["step"]) in BLACK_BOX]
-            white = [step["broke"] for step in steps if _method(step["step"]) not in BLACK_BOX]
+            black = [step["broke"] for step in steps if _is_black(step)]
+            white = [step["broke"] for step in steps if not _is_black(step)]
             if any(white) or None not in (*white, *black):
                 pairs.append((not any(white), not any((*white, *black))))
-        if pairs and any(_method(step["step"]) in BLACK_BOX for step in part["steps"][0].to_list()):
+        if pairs and any(map(_is_black, part["steps"][0].to_list())):
             first, second = (list(column) for column in zip(*pairs, strict=True))
             yield beaten("black-box", Pair.of(first, second), f"the black-box part of {check}", "the rest", "ledger")
 
 
-def _method(step: str) -> str:
-    return step.partition("-")[0].partition(" ")[0]
+def _is_black(step: Mapping[str, Any]) -> bool:
+    """Whether a component asks for scores or decisions only."""
+    return step["access"] in BLACK_BOX
 
 
 def _groups(tried: Sequence[Tried], key: Any) -> Iterator[tuple[str, list[Tried]]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -55,6 +56,8 @@ class Bar:
         NeurIPS 2021, arXiv:2102.11273, the version for CIFAR-10. Differs: no rounding to 8 bits, and what the
         functions of each kind say.
     """
+
+    family: ClassVar = "C-bar"
 
     kind: Kind
     severity: int = 3

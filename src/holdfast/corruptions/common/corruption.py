@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -59,6 +60,8 @@ class Common:
         Hendrycks, Dietterich, Benchmarking Neural Network Robustness to Common Corruptions and Perturbations, ICLR
         2019, arXiv:1903.12261. Differs: no rounding to 8 bits, and frost is generated instead of cut from photographs.
     """
+
+    family: ClassVar = "common corruptions"
 
     kind: Kind
     severity: int = 3
