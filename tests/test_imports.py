@@ -16,6 +16,7 @@ ORDER = [
     "errors",
     "files",
     "budget",
+    "halving",
     "yaml_text",
     "parquet",
     "rng",

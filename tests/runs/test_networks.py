@@ -332,7 +332,7 @@ def test_a_fit_is_made_once_and_is_in_the_weights_file(tmp_path, place):
     fit = "{attack: {pgd: {threat: {linf: 0.05}, steps: 2}}, keep: 0.8}"
     of = fixed(place, "model.composite.mixing={probability: {transform: {}}}", f"model.composite.fit={fit}")
     records = train(of, tmp_path / "run")
-    assert [(one.done, one.total, one.epoch) for one in records] == [(1, 1, 0)]
+    assert [(one.done, one.total, one.epoch) for one in records] == [(16, 16, 0)]
     fitted, loaded = Run(tmp_path / "run").info()["fitted"], load_model(tmp_path / "run")
     transform = loaded.model.mixing.transform
     assert (transform.scale, transform.power, transform.shift) == tuple(

@@ -12,6 +12,7 @@ import math
 import torch
 from torch import Tensor
 
+from holdfast.halving import is_out_of_memory
 from holdfast.losses import cross_entropy
 from holdfast.types import Classifier
 from holdfast.verdicts import Verdict
@@ -71,6 +72,8 @@ def batch_dependence(model: Classifier, x: Tensor) -> Verdict:
     try:
         alone = torch.cat([model(one[None]) for one in x[:ALONE]])
     except (RuntimeError, ValueError) as error:  # BatchNorm in train mode refuses a single value per channel
+        if is_out_of_memory(error):
+            raise
         said = f"the model cannot be asked about one image: {str(error).splitlines()[0]}"
         return Verdict(flag="batch", level="fail", finding=said, remedy=remedy, evidence="model")
     value, limit = difference(together, alone), rounding(together)

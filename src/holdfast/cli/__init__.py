@@ -14,11 +14,14 @@ from holdfast.cli.locks import released_at_the_end
 from holdfast.cli.memory import keep_freed_memory
 from holdfast.cli.output import echo
 from holdfast.errors import HoldfastError
+from holdfast.halving import is_out_of_memory
 
 VERBS = (
     "run", "train", "search", "evaluate", "attack", "certify", "corrupt", "mce", "audit", "report", "compare", "select",
     "list", "show", "schema",
 )  # fmt: skip
+
+OUT_OF_MEMORY = "out of memory: free some, or take fewer images at once (--batch-size) or another device (--device)"
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
@@ -86,6 +89,10 @@ def main() -> None:
         if error.filename is None:
             raise
         _fail(f"{error.filename}: {error.strerror}")
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        _fail(f"{OUT_OF_MEMORY} ({str(error).strip().partition(chr(10))[0] or type(error).__name__})")
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from holdfast.halving import Halved
+
 
 def stdout() -> Console:
     """For results. Wide enough not to cut anything when piped."""
@@ -187,6 +189,12 @@ def interrupt_on_kill() -> None:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, handle)
+
+
+def mention(halved: Halved | None, subject: str) -> None:
+    """A line on stderr if memory ran out and work goes on with fewer images at once."""
+    if halved is not None:
+        echo(f"{subject}: {halved}", err=True)
 
 
 def say(text: str, *, quiet: bool = False) -> None:

@@ -20,8 +20,13 @@ EXAMPLES = 64
 """How many images the conditions without attacks are tested on."""
 
 
-def judge(run: Run, subject: Subject, splits: Splits, checks: Sequence[Check], seed: int) -> None:
-    """Store what can be said without further attacks: the model's conditions, once, and those of the ledger's rows."""
+def judge(
+    run: Run, subject: Subject, splits: Splits, checks: Sequence[Check], seed: int, images: int = EXAMPLES
+) -> None:
+    """Store what can be said without further attacks: the model's conditions, once, and those of the ledger's rows.
+
+    The conditions are tested on so many images.
+    """
     from holdfast.audit import after, before
     from holdfast.checks import is_attack
     from holdfast.errors import ModelError
@@ -33,7 +38,7 @@ def judge(run: Run, subject: Subject, splits: Splits, checks: Sequence[Check], s
     names = (subject.run, subject.weights, subject.hash, seed)
     recorded = {(one.weights, one.weights_hash, one.seed, one.verdict.evidence) for one in read_verdicts(run.path)}
     if (subject.weights, subject.hash[:12], seed, "model") not in recorded:
-        x, y = first_images(subject, splits, EXAMPLES, seed)
+        x, y = first_images(subject, splits, images, seed)
         climbed = in_question(checks)
         try:
             loss = climbed.loss if climbed else cross_entropy

@@ -14,9 +14,9 @@ from holdfast import files
 from holdfast.cli.device import to_device
 from holdfast.cli.locks import hold
 from holdfast.cli.output import echo
-from holdfast.cli.screen import Bar, between_steps, percent, say
+from holdfast.cli.screen import Bar, between_steps, mention, percent, say
 from holdfast.cli.tensorboard import Board
-from holdfast.cli.verdicts import judge
+from holdfast.cli.verdicts import EXAMPLES, judge
 from holdfast.errors import CheckpointError, LedgerError, ModelError, RecipeError
 from holdfast.traits import Kind, traits_of
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from holdfast.checks import Check
     from holdfast.cli.networks import Ready
     from holdfast.evaluation import Subject
+    from holdfast.halving import BatchSize
     from holdfast.recipe import Recipe
     from holdfast.runs import Loaded, Run, Splits, Trust
 
@@ -146,6 +147,7 @@ def train(
             trained = True
             if isinstance(record, Epoch):
                 note = _scores(record.validation)
+                mention(record.halved, recipe.name)
                 if record.alarm is not None:
                     alarms[record.epoch] = record.alarm
                 if board:
@@ -154,6 +156,7 @@ def train(
                 show(record.step, record.total, f"epoch {record.epoch}  loss {record.loss:.3f}  {note}")
             else:
                 doing = f"epoch {record.epoch}  preparing  {note}" if record.epoch else "fitting the transformation"
+                mention(record.halved, recipe.name)
                 show(record.done, record.total, doing)
             if stop.requested:
                 records.close()  # type: ignore[attr-defined]
@@ -181,27 +184,32 @@ def fit_in_words(fitted: Mapping[str, Any]) -> str:
 
 def evaluate(
     run: Run, subject: Subject, splits: Splits, checks: Sequence[Check], how: Any, seed: int, *, quiet: bool,
-    points: Path | None = None,
+    points: Path | None = None, batch_size: BatchSize | None = None,
 ) -> None:  # fmt: skip
     """Run the checks that the ledger lacks, where the network is.
 
     With `points`, perturbed images go to that directory. What the run's ledger holds has left none, so that the checks
-    have a ledger of their own there, whose rows are taken over.
+    have a ledger of their own there, whose rows are taken over. `batch_size` is shared with other networks, and smaller
+    afterwards if memory ran out.
     """
     from holdfast.cli.points import take_over
     from holdfast.evaluation import evaluations
+    from holdfast.halving import BatchSize
     from holdfast.results import Ledger
 
     started, fresh = time.monotonic(), False
     not_run: Counter[str] = Counter()
     ledger = run.ledger if points is None else Ledger(points)
+    batch_size = batch_size or BatchSize(how.batch_size)
     try:
         with Bar(quiet=quiet).stage(f"check {subject.run} ({subject.weights})", "images x checks") as show:
             for block in evaluations(
-                subject, splits.test, checks, how=how, seed=seed, ledger=ledger, gallery=run.gallery, points=points
-            ):
+                subject, splits.test, checks, how=how, seed=seed, ledger=ledger, gallery=run.gallery, points=points,
+                batch_size=batch_size,
+            ):  # fmt: skip
                 fresh |= block.rows is not None
                 not_run.update(block.not_run)
+                mention(block.halved, f"{subject.run} ({subject.weights})")
                 show(block.done, block.total, block.check)
     finally:
         if points is not None:
@@ -212,7 +220,7 @@ def evaluate(
     if fresh:
         spent = run.info().get("seconds", {})
         run.tell(seconds={**spent, "evaluate": spent.get("evaluate", 0.0) + time.monotonic() - started})
-    judge(run, subject, splits, checks, seed)
+    judge(run, subject, splits, checks, seed, batch_size.at_most(EXAMPLES))
 
 
 def _tell_not_run(run: Run, weights: str, checks: Sequence[Check], not_run: Mapping[str, int]) -> None:
@@ -252,13 +260,14 @@ def evaluate_all(
     run: Run, networks: Sequence[Subject], splits: Splits, checks: Sequence[Check], how: Any, seed: int, *, quiet: bool
 ) -> None:
     """Check several networks of one run, all in the time that there is."""
+    from holdfast.halving import BatchSize
     from holdfast.recipe import Seconds
 
-    started = time.monotonic()
+    started, batch_size = time.monotonic(), BatchSize(how.batch_size)
     for subject in networks:
         spent = time.monotonic() - started
         left = how if how.budget is None else replace(how, budget=Seconds(max(how.budget - spent, 0.0)))
-        evaluate(run, subject, splits, checks, left, seed, quiet=quiet)
+        evaluate(run, subject, splits, checks, left, seed, quiet=quiet, batch_size=batch_size)
 
 
 def subjects(job: Job, splits: Splits) -> list[Subject]:

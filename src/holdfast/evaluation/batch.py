@@ -16,8 +16,10 @@ from holdfast.corruptions.stored import Stored
 from holdfast.data import Split
 from holdfast.errors import ModelError
 from holdfast.evaluation.deadline import Deadline
+from holdfast.evaluation.fitting import Fitting
 from holdfast.evaluation.subject import place
 from holdfast.evaluation.watched import Watched
+from holdfast.halving import BatchSize
 from holdfast.losses import cross_entropy
 from holdfast.queries import Counted
 from holdfast.rng import Streams
@@ -37,6 +39,7 @@ def run_batch(
     threat: Threat | None = None,
     until: float = float("inf"),
     pool: Callable[[], Pool] | None = None,
+    batch_size: BatchSize | None = None,
 ) -> tuple[list[Row], Tensor, Tensor]:
     """A row for each example, the images and the changed images, which for a certifier are the images themselves.
 
@@ -48,16 +51,18 @@ def run_batch(
         threat: the norm that distances are measured in; None for the attack's own, and l2 for corruptions.
         until: when to raise `OutOfTimeError`.
         pool: makes the images that decision-based attacks start from; None if there are none but noise.
+        batch_size: rows of a pass without gradients, at most, from the moment that memory runs out.
     """
     where = place(model)
+    watched = Deadline(Fitting(model, batch_size or BatchSize(len(part))), until)
     x, y = part.batch(slice(None))
     x, y = x.to(where), y.to(where.device)
     if is_certifier(check):
-        return _certify(model, part, x, y, cast(Certifier, check), rng, until), x, x
+        return _certify(watched, part, x, y, cast(Certifier, check), rng), x, x
     started = time.perf_counter()
     counts = torch.zeros(len(x), dtype=torch.int64, device=x.device)
     notes: list[str | None] = [None] * len(x)
-    counted = Counted(Attempt(Deadline(model, until), notes, pool), counts)
+    counted = Counted(Attempt(watched, notes, pool), counts)
     if is_attack(check):
         attack = cast(Attack, check)
         z, threat = attack(counted, x, y, rng=rng), threat or attack.threat
@@ -82,14 +87,12 @@ def _noted(rows: Sequence[Row], notes: Sequence[str | None]) -> list[Row]:
     return [{**row, "not_run": note if row["correct"] else None} for row, note in zip(rows, notes, strict=True)]
 
 
-def _certify(
-    model: Classifier, part: Split, x: Tensor, y: Tensor, certifier: Certifier, rng: Streams, until: float
-) -> list[Row]:
+def _certify(model: Classifier, part: Split, x: Tensor, y: Tensor, certifier: Certifier, rng: Streams) -> list[Row]:
     """Rows of a certifier: what it predicts and how far that holds; nothing is changed, and no loss is known."""
     started = time.perf_counter()
     counts = torch.zeros(len(x), dtype=torch.int64, device=x.device)
     with torch.no_grad():
-        found = certifier(Counted(Watched(Deadline(model, until)), counts), x, rng=rng)
+        found = certifier(Counted(Watched(model), counts), x, rng=rng)
     radius = found.radius.detach().double()
     bad = ~((radius >= 0) & radius.isfinite() & ((found.prediction != ABSTAIN) | (radius == 0)))
     if where := part.index[bad.cpu()].tolist():

@@ -15,7 +15,7 @@ from holdfast.attacks import Transferred
 from holdfast.checks import Check
 from holdfast.data import Split
 from holdfast.errors import RecipeError
-from holdfast.evaluation.batch import Row, run_batch
+from holdfast.evaluation.batch import Row
 from holdfast.evaluation.composed import run_composed
 from holdfast.evaluation.deadline import OutOfTimeError, until
 from holdfast.evaluation.former import refuse_other_fields
@@ -23,6 +23,7 @@ from holdfast.evaluation.points import write_points
 from holdfast.evaluation.setting import Block, Named, Setting
 from holdfast.evaluation.source import forget_others
 from holdfast.evaluation.subject import Subject, try_out
+from holdfast.halving import BatchSize
 from holdfast.lipschitz.margins import unchanging
 from holdfast.modes import evaluating
 from holdfast.recipe import EvaluateRecipe
@@ -40,6 +41,7 @@ def evaluations(
     ledger: Ledger | None = None,
     gallery: Path | None = None,
     points: Path | None = None,
+    batch_size: BatchSize | None = None,
 ) -> Iterator[Block]:
     """Run checks block by block; what the ledger holds is not run again.
 
@@ -50,6 +52,9 @@ def evaluations(
     With `points`, the perturbed images of all examples go to that directory, a file for each part of the ledger. What
     the ledger holds is not run again for their sake, so give it a ledger of its own.
 
+    Where memory runs out, the batch under way is repeated with half as many images, and so is all that follows;
+    `batch_size` carries that over to the evaluation of another subject.
+
     Yields:
         A `Block` for each block of each check, with its rows unless they were there already or time was up; and,
         without rows, after each batch of a composed attack.
@@ -58,7 +63,8 @@ def evaluations(
     if how.channels_last and isinstance(subject.model, nn.Module):
         copied: Any = copy.deepcopy(subject.model).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         subject = replace(subject, model=copied)
-    setting = Setting(subject, split, how, seed, until(how.budget), ledger, gallery, points)
+    batch_size = batch_size or BatchSize(how.batch_size)
+    setting = Setting(subject, split, how, batch_size, seed, until(how.budget), ledger, gallery, points)
     named = [Named.of(check, setting) for check in checks]
     if not named:
         raise RecipeError("checks: expected at least one; got none")
@@ -75,7 +81,8 @@ def evaluations(
         if isinstance(one.check, Transferred) and ledger is not None:
             forget_others(ledger, gallery, one.key, one.label, subject.weights)
         for block in run(one, setting):
-            yield replace(block, done=sum(sizes[:number]) + block.done, total=sum(sizes))
+            done = sum(sizes[:number]) + block.done
+            yield replace(block, done=done, total=sum(sizes), halved=batch_size.news())
 
 
 def _run_plain(named: Named, setting: Setting) -> Iterator[Block]:
@@ -100,17 +107,22 @@ def _run_block(named: Named, setting: Setting, number: int, places: range) -> li
     """Rows of one block; its first few images go to the gallery if it is the first."""
     rows: list[Row] = []
     kept: list[Tensor] = []
+    pictures: list[tuple[Tensor, Tensor]] = []
     points = named.points(number, setting)
-    keep = setting.how.gallery if places.start == 0 else 0
+    keep = setting.how.gallery if places.start == 0 and setting.gallery is not None else 0
+
+    def work(part: Split) -> tuple[list[Row], Tensor, Tensor]:
+        return setting.run(named.check, part, setting.streams(part))
+
     with evaluating(setting.subject.model), unchanging(setting.bounds):
-        for _, part in setting.batches(places):
-            new, x, z = run_batch(
-                setting.subject.model, part, named.check, setting.streams(part), until=setting.until, pool=setting.pool
-            )
-            if not rows and z is not x:
-                named.keep_images(setting, x[:keep], z[:keep], new[:keep])
-            rows += new
+        for _, (new, x, z) in setting.batches(places, work):
+            if z is not x and len(rows) < keep:
+                pictures.append((x, z))
             kept += [] if points is None else [z.cpu()]
+            rows += new
+        if pictures:
+            x, z = (torch.cat(images)[:keep] for images in zip(*pictures, strict=True))
+            named.keep_images(setting, x, z, rows[:keep])
     if points is not None:
         write_points(points, torch.cat(kept))
     return rows

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any, cast
 
 import polars as pl
@@ -11,6 +13,7 @@ import torch
 from torch import Tensor
 
 from holdfast.corruptions import Clean
+from holdfast.data import Split
 from holdfast.evaluation.batch import Row, run_batch
 from holdfast.evaluation.deadline import OutOfTimeError
 from holdfast.evaluation.gallery import read_images
@@ -36,24 +39,19 @@ def run_composed(named: Named, setting: Setting) -> Iterator[Block]:
     state = State(named, setting)
     yield from state.start()
     components = cast(Composed, named.check).components()
-    spent = False
-    size = setting.how.batch_size if math.isinf(setting.until) else math.ceil(setting.how.batch_size / FINER)
-    for step, places in sequence(state, setting.how.order):
-        for piece, part in setting.batches(places, size):
-            rng = setting.streams(part).split(step)
-            try:
-                with evaluating(setting.subject.model):
-                    rows, _, z = run_batch(
-                        setting.subject.model, part, components[step], rng, until=setting.until, pool=setting.pool
-                    )
-            except OutOfTimeError:
-                spent = True
-                break
-            state.add(step, piece, rows, z)
-            yield Block(f"{named.label}: {step}", state.settled(), 0)
-        if spent:
-            break
+    finer = 1 if math.isinf(setting.until) else FINER
+    with suppress(OutOfTimeError):
+        for step, places in sequence(state, setting.how.order):
+            work = partial(_run_component, setting, step, components[step])
+            for piece, (rows, _, z) in setting.batches(places, work, finer=finer):
+                state.add(step, piece, rows, z)
+                yield Block(f"{named.label}: {step}", state.settled(), 0)
     yield from state.finish()
+
+
+def _run_component(setting: Setting, step: str, attack: Attack, part: Split) -> tuple[list[Row], Tensor, Tensor]:
+    with evaluating(setting.subject.model):
+        return setting.run(attack, part, setting.streams(part).split(step))
 
 
 def sequence(state: State, order: str) -> Iterator[tuple[str, list[int]]]:
@@ -151,20 +149,21 @@ class State:
             if ledger is not None and ledger.has(self._named.part(number)):
                 self.rows += ledger.part(self._named.part(number)).to_dicts()
                 continue
-            for _, part in self._setting.batches(places):
-                self.rows += self._clean(part)
+            for _, rows in self._setting.batches(places, self._clean):
+                self.rows += rows
             if (path := self._named.points(number, self._setting)) is not None:
                 x, _ = self._setting.split.batch(self._setting.order[list(places)])
                 write_points(path, x.to(place_of(self._setting.subject.model)))
             self._save([number])
             yield Block(f"{self._named.label}: {CLEAN}", self.settled(), 0)
 
-    def _clean(self, part: Any) -> list[Row]:
-        attack = cast(Attack, self._named.check)
-        with evaluating(self._setting.subject.model):
+    def _clean(self, part: Split) -> list[Row]:
+        setting, attack = self._setting, cast(Attack, self._named.check)
+        with evaluating(setting.subject.model):
             rows, _, _ = run_batch(
-                self._setting.subject.model, part, Clean(), self._setting.streams(part), threat=attack.threat
-            )
+                setting.subject.model, part, Clean(), setting.streams(part), threat=attack.threat,
+                batch_size=setting.batch_size,
+            )  # fmt: skip
         none = {"broke": None, "queries": None, "seconds": None}
         waiting = [
             {"step": step, "access": traits_of(component).access, **none} for step, component in self.steps.items()

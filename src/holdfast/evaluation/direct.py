@@ -25,6 +25,7 @@ from holdfast.evaluation.probabilities import probabilities
 from holdfast.evaluation.scaling import FirstNorm, judged
 from holdfast.evaluation.subject import Subject, place
 from holdfast.evaluation.summary import CLEAN, Results
+from holdfast.halving import BatchSize
 from holdfast.models import normalised, with_logits
 from holdfast.recipe import EvaluateRecipe, Seconds, describe, read_checks
 from holdfast.recipe.sweeps import parse_checks
@@ -118,8 +119,13 @@ def _run(
     blocks: list[pl.DataFrame] = [pl.DataFrame(schema=SCHEMA)]
     not_run: Counter[str] = Counter()
     ledger, gallery = (None, None) if kept is None else (kept.run.ledger, kept.run.gallery)
-    all_checks = checks if not checks or Clean() in checks else [Clean(), *checks]
-    for block in evaluations(subject, split, all_checks, how=how, seed=seed, ledger=ledger, gallery=gallery):
+    all_checks, batch_size = (
+        checks if not checks or Clean() in checks else [Clean(), *checks],
+        BatchSize(how.batch_size),
+    )
+    for block in evaluations(
+        subject, split, all_checks, how=how, seed=seed, ledger=ledger, gallery=gallery, batch_size=batch_size
+    ):
         blocks += [] if block.rows is None else [block.rows]
         not_run.update(block.not_run)
     rows = ledger.read() if ledger is not None and ledger.parts() else pl.concat(blocks)
@@ -127,12 +133,15 @@ def _run(
     if all_checks is not checks:
         not_run.pop(CLEAN, None)
     clean = rows.filter(pl.col("check") == CLEAN)
-    return Results(requested, dict(not_run), clean, _doubts(subject, split, how, seed, kept))
+    return Results(requested, dict(not_run), clean, _doubts(subject, split, batch_size.size, seed, kept))
 
 
-def _doubts(subject: Subject, split: Split, how: EvaluateRecipe, seed: int, kept: _Kept | None) -> tuple[str, ...]:
-    """Conditions of the model alone that make its numbers meaningless, a line each; they also go to the run."""
-    x = split.batch(slice(0, min(PROBE, how.batch_size)))[0].to(place(subject.model))
+def _doubts(subject: Subject, split: Split, images: int, seed: int, kept: _Kept | None) -> tuple[str, ...]:
+    """Conditions of the model alone that make its numbers meaningless, a line each; they also go to the run.
+
+    They are tested on as many images as fit into memory, at most `PROBE`.
+    """
+    x = split.batch(slice(0, min(PROBE, images)))[0].to(place(subject.model))
     with FirstNorm() as watch:  # both from one forward pass
         outputs = probabilities(subject.model, x)
     failed = [verdict for verdict in (outputs, judged(watch.recorded)) if verdict.level == "fail"]

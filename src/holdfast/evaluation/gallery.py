@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from holdfast import files
 from holdfast.errors import LedgerError
 from holdfast.evaluation.batch import Row
-from holdfast.types import Classifier
 
 
 def read_images(path: Path) -> np.ndarray[Any, Any]:
@@ -28,10 +26,8 @@ def read_images(path: Path) -> np.ndarray[Any, Any]:
     return z
 
 
-def keep_images(path: Path, model: Classifier, x: Tensor, z: Tensor, rows: Sequence[Row], **names: str) -> None:
-    """Write images before and after, with what the ledger says of them."""
-    with torch.no_grad():
-        before = model(x).argmax(1)
+def keep_images(path: Path, before: Tensor, x: Tensor, z: Tensor, rows: Sequence[Row], **names: str) -> None:
+    """Write images before and after, with their predictions before and what the ledger says of them."""
     arrays: dict[str, Any] = {
         "x": x.float().cpu().numpy(), "z": z.float().cpu().numpy(), "before": before.cpu().numpy(),
         "example": [row["example"] for row in rows], "label": [row["label"] for row in rows],

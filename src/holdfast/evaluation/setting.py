@@ -4,29 +4,34 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import polars as pl
+import torch
 from torch import Tensor
 
 from holdfast.attacks.starting import Pool
 from holdfast.checks import Check, is_attack, is_certifier
 from holdfast.data import Split
-from holdfast.evaluation.batch import Row
+from holdfast.evaluation.batch import Row, run_batch
 from holdfast.evaluation.deadline import Deadline
+from holdfast.evaluation.fitting import Fitting
 from holdfast.evaluation.gallery import keep_images
 from holdfast.evaluation.source import with_source
 from holdfast.evaluation.starting import first_of_each_class, refuse_starting_images
 from holdfast.evaluation.subject import Subject
+from holdfast.halving import BatchSize, Halved
 from holdfast.lipschitz.margins import Known
 from holdfast.recipe import EvaluateRecipe, describe
 from holdfast.results import SCHEMA, Ledger
 from holdfast.rng import Streams
 from holdfast.traits import traits_of
+
+Result = TypeVar("Result")
 
 LONG = 16
 """Examples in a block of a certificate by sampling, at most: each may take a hundred thousand forward passes."""
@@ -43,6 +48,7 @@ class Block:
         rows: of the examples that are now finished with the check; None while it is under way or if it left no rows.
         found: whether the ledger had it already.
         not_run: what the budget left out, by check and component: on how many examples.
+        halved: how many images are worked on at once from now on, if memory ran out on the way; rows are the same.
     """
 
     check: str
@@ -51,6 +57,7 @@ class Block:
     rows: pl.DataFrame | None = None
     found: bool = False
     not_run: Mapping[str, int] = field(default_factory=dict)
+    halved: Halved | None = None
 
 
 @dataclass(frozen=True)
@@ -61,6 +68,7 @@ class Setting:
         subject: the model.
         split: the examples.
         how: sizes, order and budget.
+        batch_size: images at once, for all checks.
         seed: of everything random.
         until: when the budget is spent, on the clock `time.monotonic`.
         ledger: where rows go.
@@ -71,6 +79,7 @@ class Setting:
     subject: Subject
     split: Split
     how: EvaluateRecipe
+    batch_size: BatchSize
     seed: int = 0
     until: float = math.inf
     ledger: Ledger | None = None
@@ -85,7 +94,8 @@ class Setting:
     @cached_property
     def _pool(self) -> Pool:
         split = self.split.select(self.order)
-        return first_of_each_class(Deadline(self.subject.model, self.until), split, self.how.batch_size)
+        model = Deadline(Fitting(self.subject.model, self.batch_size), self.until)
+        return first_of_each_class(model, split, self.how.batch_size)
 
     def pool(self) -> Pool:
         """Images that decision-based attacks start from: the same for all blocks, made when an attack asks for them."""
@@ -106,12 +116,21 @@ class Setting:
         size, count = size or self.how.block, len(self.order)
         return [range(start, min(start + size, count)) for start in range(0, count, size)]
 
-    def batches(self, places: Sequence[int], size: int | None = None) -> Iterator[tuple[Sequence[int], Split]]:
-        """Places in pieces of this size or else the batch size, with their examples."""
-        size = size or self.how.batch_size
-        for start in range(0, len(places), size):
-            piece = places[start : start + size]
-            yield piece, self.split.select(self.order[list(piece)])
+    def batches(
+        self, places: Sequence[int], work: Callable[[Split], Result], *, finer: int = 1
+    ) -> Iterator[tuple[Sequence[int], Result]]:
+        """Do the work on the examples of these places, batch by batch, see `BatchSize.over`; places and results."""
+
+        def on_examples(piece: Sequence[int]) -> Result:
+            return work(self.split.select(self.order[list(piece)]))
+
+        return self.batch_size.over(places, on_examples, finer=finer)
+
+    def run(self, check: Check, part: Split, rng: Streams) -> tuple[list[Row], Tensor, Tensor]:
+        """A row for each example of a batch, its images and the changed ones, see `run_batch`."""
+        return run_batch(
+            self.subject.model, part, check, rng, until=self.until, pool=self.pool, batch_size=self.batch_size
+        )
 
     def streams(self, part: Split) -> Streams:
         """Random numbers of each example."""
@@ -172,7 +191,9 @@ class Named:
         """Put images in the gallery, if there is one."""
         if setting.gallery is not None and len(rows):
             path = self.images(setting.gallery)
-            keep_images(path, setting.subject.model, x, z, rows, check=self.label, weights=setting.subject.weights)
+            with torch.no_grad():
+                before = Fitting(setting.subject.model, setting.batch_size)(x).argmax(1)
+            keep_images(path, before, x, z, rows, check=self.label, weights=setting.subject.weights)
 
     def images(self, gallery: Path) -> Path:
         """The file of its images."""

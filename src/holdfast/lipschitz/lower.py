@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from holdfast.errors import ModelError, unknown
 from holdfast.gradients import input_gradient, input_jacobian
+from holdfast.halving import is_out_of_memory
 from holdfast.lipschitz.export import export
 from holdfast.lipschitz.norms import ORDER
 from holdfast.lipschitz.radii import Norm
@@ -80,7 +81,9 @@ def _in_float64(model: Classifier, x: Tensor) -> nn.Module | None:
         copied = export(model).double()
         with torch.no_grad():
             return copied if copied(x[:1].double()).dtype == torch.float64 else None
-    except (RuntimeError, TypeError):
+    except (RuntimeError, TypeError) as error:
+        if is_out_of_memory(error):
+            raise
         return None
 
 

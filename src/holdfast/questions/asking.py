@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
+import torch
 from torch import Tensor
 
 from holdfast.data import Split
 from holdfast.errors import RecipeError
+from holdfast.halving import BatchSize
 from holdfast.modes import evaluating
 from holdfast.questions.answers import Answer, AnswerKey, Store
 from holdfast.questions.question import (
@@ -73,16 +76,22 @@ def digest_of(split: Split) -> str:
     return hashlib.sha256(split.index.numpy().tobytes()).hexdigest()[:16]
 
 
-def ask(inquiry: Inquiry, store: Store) -> Iterator[tuple[int, int]]:
+def ask(inquiry: Inquiry, store: Store, batch_size: BatchSize | None = None) -> Iterator[tuple[int, int]]:
     """Measure what the store lacks.
+
+    Args:
+        inquiry: the question about a network.
+        store: where answers are kept.
+        batch_size: images at once, which knows afterwards whether memory ran out; None for that of the inquiry.
 
     Yields:
         How much is done and how much there is: examples, or records.
     """
+    batch_size = batch_size or BatchSize(inquiry.batch_size)
     if isinstance(inquiry.measurement, PerExample):
-        yield from _ask_examples(inquiry, inquiry.measurement, store)
+        yield from _ask_examples(inquiry, inquiry.measurement, store, batch_size)
     else:
-        yield from _ask_records(inquiry, inquiry.measurement, store)
+        yield from _ask_records(inquiry, inquiry.measurement, store, batch_size)
 
 
 def answer_of(inquiry: Inquiry, store: Store, classes: tuple[str, ...] = ()) -> Answer:
@@ -91,7 +100,9 @@ def answer_of(inquiry: Inquiry, store: Store, classes: tuple[str, ...] = ()) -> 
     return Answer(answer.key, answer.records, answer.rows, inquiry.run, 0, classes)
 
 
-def _ask_examples(inquiry: Inquiry, measurement: PerExample, store: Store) -> Iterator[tuple[int, int]]:
+def _ask_examples(
+    inquiry: Inquiry, measurement: PerExample, store: Store, batch_size: BatchSize
+) -> Iterator[tuple[int, int]]:
     split, key = inquiry.split, inquiry.key
     order, total = split.index.argsort(stable=True), len(split)
     store.write(key)  # a report shows what an interrupted command has measured
@@ -99,17 +110,19 @@ def _ask_examples(inquiry: Inquiry, measurement: PerExample, store: Store) -> It
         rows = order[first : first + key.block]
         if not store.has(key, number):
             columns: dict[str, list[Any]] = {}
-            for start in range(0, len(rows), inquiry.batch_size):
-                piece = split.select(rows[start : start + inquiry.batch_size])
-                for name, values in _measured(inquiry, measurement, piece).items():
+            done = first
+            for piece, measured in batch_size.over(rows.tolist(), partial(_measured, inquiry, measurement)):
+                for name, values in measured.items():
                     columns.setdefault(name, []).extend(values)
-                if start + inquiry.batch_size < len(rows):
-                    yield first + start + len(piece), total
+                done += len(piece)
+                if done < first + len(rows):
+                    yield done, total
             store.append(key, number, inquiry.run, columns)
         yield first + len(rows), total
 
 
-def _measured(inquiry: Inquiry, measurement: PerExample, piece: Split) -> dict[str, list[Any]]:
+def _measured(inquiry: Inquiry, measurement: PerExample, rows: Sequence[int]) -> dict[str, list[Any]]:
+    piece = inquiry.split.select(torch.tensor(rows))
     x, y = piece.batch(slice(None))
     rng = Streams(inquiry.key.seed, inquiry.key.question, piece.index)
     with evaluating(inquiry.model):
@@ -118,7 +131,9 @@ def _measured(inquiry: Inquiry, measurement: PerExample, piece: Split) -> dict[s
     return {**own, **{name: values.detach().tolist() for name, values in columns.items()}}
 
 
-def _ask_records(inquiry: Inquiry, measurement: InRecords, store: Store) -> Iterator[tuple[int, int]]:
+def _ask_records(
+    inquiry: Inquiry, measurement: InRecords, store: Store, batch_size: BatchSize
+) -> Iterator[tuple[int, int]]:
     split, key = inquiry.split, inquiry.key
     x, y = split.batch(slice(None))
     material = Material(
@@ -128,17 +143,33 @@ def _ask_records(inquiry: Inquiry, measurement: InRecords, store: Store) -> Iter
     records, total = list(store.records(key)), measurement.count(material)
     store.write(key, records)
     if len(records) < total:
-        following = measurement.measure_records(material, tuple(records))
-        while (record := _next(following, inquiry.model)) is not None:
+        following = _Following(measurement, material)
+        while (record := batch_size.attempt(partial(following.next, tuple(records)))) is not None:
             records.append(_plain(record))
             store.write(key, records)
             yield len(records), total
     yield len(records), total
 
 
-def _next(records: Iterator[Record], model: Classifier) -> Record | None:
-    with evaluating(model):
-        return next(records, None)
+class _Following:
+    """Records one after the other, with any number of images at once.
+
+    Args:
+        measurement: what makes them.
+        material: what it is about.
+    """
+
+    def __init__(self, measurement: InRecords, material: Material) -> None:
+        self._measurement, self._material = measurement, material
+        self._records: Iterator[Record] | None = None
+
+    def next(self, earlier: tuple[Record, ...], batch_size: int) -> Record | None:
+        """The record after the earlier ones; None after the last."""
+        if self._records is None or batch_size != self._material.batch_size:
+            self._material = replace(self._material, batch_size=batch_size)
+            self._records = self._measurement.measure_records(self._material, earlier)
+        with evaluating(self._material.model):
+            return next(self._records, None)
 
 
 def _plain(value: Any) -> Any:

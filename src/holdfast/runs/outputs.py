@@ -14,7 +14,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.data import Split
+from holdfast.halving import BatchSize
 from holdfast.modes import evaluating
 from holdfast.rng import Streams, global_generators
 from holdfast.types import Classifier
@@ -128,8 +129,12 @@ def _combined(logits: Tensor) -> tuple[tuple[float | None, ...], ...]:
 
 def _answers(model: Classifier, x: Tensor) -> Tensor:
     where = _like(model).device
+
+    def ask(rows: Sequence[int]) -> Tensor:
+        return model(x[rows[0] : rows[-1] + 1].to(where))
+
     with evaluating(model), torch.no_grad(), global_generators(Streams(0, "outputs"), where):
-        return model(x.to(where))
+        return torch.cat([logits for _, logits in BatchSize(len(x)).over(range(len(x)), ask)])
 
 
 def _numbers(values: Any) -> list[float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from holdfast.checks import Check
 from holdfast.ensembles import Composite, CompositeOfRuns, fit_margins
 from holdfast.ensembles.transform_fit import fitting_logits
 from holdfast.errors import ModelError, RecipeError
+from holdfast.halving import BatchSize
 from holdfast.recipe import Recipe, describe, fitting_attack
 from holdfast.rng import Streams
 from holdfast.runs import Splits
@@ -20,7 +21,7 @@ from holdfast.training.records import Preparation
 from holdfast.types import Attack
 
 BATCH = 128
-"""Validation images that are attacked together."""
+"""Validation images that are attacked together, as long as memory suffices."""
 
 
 def fit_composite(
@@ -57,10 +58,16 @@ def _fitting_logits(
     validation = splits.validation
     assert validation is not None, "recipes without validation images are refused"
     kind = next(iter(model.parameters()), torch.empty(0)).dtype
-    batches, pieces = torch.split(torch.arange(len(validation)), BATCH), []
-    for number, rows in enumerate(batches, 1):
-        x, y = validation.batch(rows)
-        rng = Streams(seed, "fit of the transformation", validation.index[rows])
-        pieces.append(fitting_logits(model.robust, x.to(device, kind), y.to(device), attack, rng=rng))
-        yield Preparation(number, len(batches), 0)
+    batch_size, pieces, done = BatchSize(BATCH), [], 0
+
+    def logits_of(rows: Sequence[int]) -> tuple[Tensor, Tensor]:
+        part = validation.select(torch.tensor(rows))
+        x, y = part.batch(slice(None))
+        rng = Streams(seed, "fit of the transformation", part.index)
+        return fitting_logits(model.robust, x.to(device, kind), y.to(device), attack, rng=rng)
+
+    for rows, logits in batch_size.over(range(len(validation)), logits_of):
+        pieces.append(logits)
+        done += len(rows)
+        yield Preparation(done, len(validation), 0, batch_size.news())
     return pieces

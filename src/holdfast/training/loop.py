@@ -10,7 +10,7 @@ import inspect
 import math
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from typing import Any
 
@@ -29,6 +29,7 @@ from holdfast.training.checkpoint import TrainingFiles, load_state, state_conten
 from holdfast.training.collapse import CollapseWatch, remedy
 from holdfast.training.composites import fit_composite
 from holdfast.training.cost import Cost, now, standard_step
+from holdfast.training.memory import without_smaller_batch
 from holdfast.training.records import Epoch, Preparation, Step, cut, line
 from holdfast.training.running_mean import RunningMean
 from holdfast.training.selection import Judge
@@ -60,7 +61,8 @@ def fit(
         and of a composite whose transformation is fitted, a `Preparation` after every piece.
 
     Raises:
-        TrainingError: when the loss is not finite, with step and batch; the last good state is kept.
+        TrainingError: when the loss is not finite, with step and batch, or a batch does not fit into memory; the last
+            good state is kept.
     """
     loop = _Loop(recipe, splits, run, device, trust=trust)
     if not any(weight.requires_grad for weight in loop.raw.parameters()):
@@ -71,9 +73,11 @@ def fit(
             if loop.at_epoch_end:
                 yield loop.finish_epoch()
                 continue
-            if not loop.prepared:
-                yield from loop.prepare()
-            yield loop.advance()
+            with loop.fixed_batch_size():
+                if not loop.prepared:
+                    yield from loop.prepare()
+                step = loop.advance()
+            yield step
             if loop.files.seconds_since_flush > SAVE_SECONDS:
                 loop.save()
     except GeneratorExit:
@@ -154,6 +158,12 @@ class _Loop:
     def at_epoch_end(self) -> bool:
         """Whether all steps of an epoch are done and its end is not."""
         return self.step == (self.finished + 1) * self.per_epoch
+
+    def fixed_batch_size(self) -> AbstractContextManager[None]:
+        """Stop where a step runs out of memory, see `without_smaller_batch`."""
+        where = f"{self.recipe.name}: step {self.step + 1} (epoch {self.step // self.per_epoch + 1})"
+        saved = self.run.state in self.files or self.run.state.exists()
+        return without_smaller_batch(where, self.recipe.train.batch_size, saved=saved)
 
     def prepare(self) -> Iterator[Preparation]:
         """What the objective makes before the epoch, or the rest of it."""
@@ -253,7 +263,7 @@ class _Loop:
         lr = float(self.optimizer.param_groups[0]["lr"])
         alarm = collapse or (self.objective.alarm() if isinstance(self.objective, Alarmed) else None)
         scores, best = verdict.scores, verdict.best
-        epoch = Epoch(number, self.step, lr, means, scores, best, self.seconds, self._cost(), alarm)
+        epoch = Epoch(number, self.step, lr, means, scores, best, self.seconds, self._cost(), alarm, verdict.halved)
         if self.fabric.is_global_zero:
             self.lines.append(line(epoch))
             self._keep_weights(["best", "last"] if verdict.best else ["last"], weights, number)

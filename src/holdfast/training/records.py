@@ -8,6 +8,7 @@ from pathlib import Path
 
 from holdfast import files
 from holdfast.errors import CheckpointError
+from holdfast.halving import Halved
 from holdfast.training.cost import Cost
 
 
@@ -28,6 +29,7 @@ class Preparation:
     done: int
     total: int
     epoch: int
+    halved: Halved | None = None
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class Epoch:
         seconds: of the epoch, judgement included.
         cost: of a step.
         alarm: what went wrong, in one sentence: the objective's own alarm, or a network that ignores its input.
+        halved: how many validation images are judged at once from now on, if memory ran out; not in `metrics.jsonl`.
     """
 
     epoch: int
@@ -55,11 +58,14 @@ class Epoch:
     seconds: float
     cost: Cost | None = None
     alarm: str | None = None
+    halved: Halved | None = None
 
 
 def line(epoch: Epoch) -> bytes:
     """A line of `metrics.jsonl`."""
-    return json.dumps(asdict(epoch)).encode() + b"\n"
+    facts = asdict(epoch)
+    del facts["halved"]
+    return json.dumps(facts).encode() + b"\n"
 
 
 def cut(path: Path, epochs: int) -> list[bytes]:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from holdfast.corruptions.bar import KINDS, Bar
 from holdfast.data import Split
+from holdfast.halving import BatchSize, Halved
 from holdfast.losses import cross_entropy
 from holdfast.modes import evaluating
 from holdfast.recipe import Selection
@@ -19,6 +20,7 @@ from holdfast.rng import Streams
 from holdfast.types import Attack, Corruption
 
 BATCH = 256
+"""Images at once, as long as memory suffices."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,7 @@ class Verdict:
 
     scores: dict[str, float] | None
     best: bool
+    halved: Halved | None = None
 
 
 class Judge:
@@ -41,6 +44,7 @@ class Judge:
     def __init__(self, selection: Selection, split: Split | None, seed: int) -> None:
         self._selection, self._split, self._seed = selection, split, seed
         self._corrupted: Split | None = None
+        self._batch_size = BatchSize(BATCH)
         self._best, self._stale = -math.inf, 0
 
     @property
@@ -53,16 +57,17 @@ class Judge:
         """Judge the weights after an epoch; the last epoch is always judged."""
         if self._split is None or (epoch % self._selection.every and epoch != epochs):
             return Verdict(None, False)
-        scores = validation_scores(model, self._split, self._selection.attack, self._seed)
+        scores = validation_scores(model, self._split, self._selection.attack, self._seed, self._batch_size)
         if self._selection.metric == "corrupted_accuracy":
             if self._corrupted is None:
                 self._corrupted = corrupted_split(self._split, self._selection.corruptions or C_BAR, self._seed)
-            scores["corrupted_accuracy"] = validation_scores(model, self._corrupted, None, self._seed)["accuracy"]
+            corrupted = validation_scores(model, self._corrupted, None, self._seed, self._batch_size)
+            scores["corrupted_accuracy"] = corrupted["accuracy"]
         value = scores[self._selection.metric] * (-1 if self._selection.metric == "loss" else 1)
         best = value >= self._best  # of equal ones the later, which has learnt longer
         self._stale = 0 if value > self._best else self._stale + 1
         self._best = max(value, self._best)
-        return Verdict(scores, best)
+        return Verdict(scores, best, self._batch_size.news())
 
     def state(self) -> dict[str, Any]:
         """What to save."""
@@ -90,24 +95,27 @@ def corrupted_split(split: Split, corruptions: Sequence[Corruption], seed: int) 
     return replace(split, x=x)
 
 
-def validation_scores(model: Any, split: Split, attack: Attack | None, seed: int) -> dict[str, float]:
-    """Loss, accuracy and, with an attack, robust accuracy, in eval mode."""
+def validation_scores(
+    model: Any, split: Split, attack: Attack | None, seed: int, batch_size: BatchSize | None = None
+) -> dict[str, float]:
+    """Loss, accuracy and, with an attack, robust accuracy, in eval mode; the same for any number of images at once."""
     like = next(iter(model.parameters()), torch.empty(0))
-    loss, right, robust = 0.0, 0, 0
+
+    def judge(rows: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
+        part = split.select(torch.tensor(rows))
+        x, y = part.batch(slice(None))
+        x, y = x.to(like), y.to(like.device)
+        with torch.no_grad():
+            logits = model(x)
+        hit = logits.argmax(1) == y
+        robust = hit if attack is None else hit & _holds(model, x, y, attack, Streams(seed, "validation", part.index))
+        return cross_entropy(logits, y).double().cpu(), hit.cpu(), robust.cpu()
+
     with evaluating(model):
-        for start in range(0, len(split), BATCH):
-            rows = slice(start, start + BATCH)
-            x, y = split.batch(rows)
-            x, y = x.to(like), y.to(like.device)
-            with torch.no_grad():
-                logits = model(x)
-            hit = logits.argmax(1) == y
-            loss += float(cross_entropy(logits, y).sum())
-            right += int(hit.sum())
-            if attack is not None:
-                robust += int((hit & _holds(model, x, y, attack, Streams(seed, "validation", split.index[rows]))).sum())
-    scores = {"loss": loss / len(split), "accuracy": right / len(split)}
-    return scores if attack is None else {**scores, "robust_accuracy": robust / len(split)}
+        results = [result for _, result in (batch_size or BatchSize(BATCH)).over(range(len(split)), judge)]
+    loss, right, robust = (torch.cat(values) for values in zip(*results, strict=True))
+    scores = {"loss": float(loss.sum()) / len(split), "accuracy": int(right.sum()) / len(split)}
+    return scores if attack is None else {**scores, "robust_accuracy": int(robust.sum()) / len(split)}
 
 
 def _holds(model: Any, x: Tensor, y: Tensor, attack: Attack, rng: Streams) -> Tensor:

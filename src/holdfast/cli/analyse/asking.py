@@ -12,7 +12,7 @@ from holdfast.cli.networks import Ready, prepared
 from holdfast.cli.options import Json
 from holdfast.cli.output import echo, echo_json
 from holdfast.cli.request import Request
-from holdfast.cli.screen import Bar, interrupt_on_kill, resumable, say
+from holdfast.cli.screen import Bar, interrupt_on_kill, mention, resumable, say
 from holdfast.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -124,15 +124,18 @@ def measured(ready: Ready, quiet: bool, asked: About, ask: Measure) -> pl.DataFr
     from holdfast.analysis.measures import Measures
     from holdfast.analysis.measuring import measure
     from holdfast.analysis.store import write_answer
+    from holdfast.halving import BatchSize
     from holdfast.modes import evaluating
 
+    batch_size = BatchSize(ready.how.batch_size)
     into, run = Measures(ready.run.path, asked.question), ready.subjects[0].run
     write_answer(ready.run.path, asked.question)  # so that a report can tell what an interrupted call measured
     with Bar(quiet=quiet).stage(f"{asked.question.kind} {run}", "images") as show, evaluating(asked.model):
         for done in measure(
             into, ready.splits.test, ask, run=run, where=asked.where, block=asked.question.settings["block"],
-            batch_size=ready.how.batch_size,
+            batch_size=batch_size,
         ):  # fmt: skip
+            mention(batch_size.news(), f"{asked.question.kind} {run}")
             show(done, len(ready.splits.test), "")
     return into.read()
 

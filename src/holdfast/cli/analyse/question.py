@@ -15,7 +15,7 @@ from holdfast.cli.networks import Ready, prepared
 from holdfast.cli.options import Json
 from holdfast.cli.output import echo_json
 from holdfast.cli.request import Request
-from holdfast.cli.screen import Bar, interrupt_on_kill, resumable, say, stdout
+from holdfast.cli.screen import Bar, interrupt_on_kill, mention, resumable, say, stdout
 from holdfast.errors import RecipeError
 from holdfast.questions import QUESTIONS
 from holdfast.questions.docs import defaults, fields, summary
@@ -126,6 +126,7 @@ def answer(
 ) -> Answer:  # fmt: skip
     """Ask about the network that matters most of those that are ready; stored answers are not measured again."""
     from holdfast.evaluation.subject import place
+    from holdfast.halving import BatchSize
     from holdfast.questions import Question
     from holdfast.questions.answers import AnswerKey, Store
     from holdfast.questions.asking import BLOCK, Inquiry, answer_of, ask, digest_of, prepare
@@ -143,9 +144,10 @@ def answer(
         measurement=prepared_question.measurement, key=key, model=subject.model, run=subject.run, split=split,
         where=place(subject.model), batch_size=batch_size or BATCH,
     )  # fmt: skip
-    store = Store(ready.run.path)
+    store, at_once = Store(ready.run.path), BatchSize(inquiry.batch_size)
     with Bar(quiet=quiet).stage(f"{dashed(name)} {subject.run}", "done") as progress:
-        for done, total in ask(inquiry, store):
+        for done, total in ask(inquiry, store, at_once):
+            mention(at_once.news(), f"{dashed(name)} {subject.run}")
             progress(done, total, "")
     return answer_of(inquiry, store, tuple(ready.splits.classes))
 

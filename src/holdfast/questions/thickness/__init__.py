@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from holdfast.rng import Streams
     from holdfast.types import Classifier
 
+TOGETHER = 16
+"""Points of each segment in a forward pass."""
+
 EXPLANATION = (
     "Thickness is the length over which the probabilities of two classes cross the band, on the way from an image to a "
     "point that an attack moves to another class. Segments that do not reach the other class count with what they have "
@@ -79,8 +82,9 @@ class Thickness:
         attack = PGD(
             threat=L2(self.eps), steps=self.steps, step_size=self.step_size, random_start=False, until_lost=False
         )
+        band = {"alpha": self.alpha, "beta": self.beta}
         return vars(
-            boundary_thickness(model, x, alpha=self.alpha, beta=self.beta, points=self.points, attack=attack, rng=rng)
+            boundary_thickness(model, x, **band, points=self.points, attack=attack, batch=TOGETHER * len(x), rng=rng)
         )
 
     @staticmethod
