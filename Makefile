@@ -1,6 +1,6 @@
 # Two commands are enough: `make quickstart` and `make test`. Both set up .venv when it is missing or stale.
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test test-all fuzz mutants lint bench clean
+.PHONY: help quickstart test test-all fuzz mutants lint bench sbom clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -24,6 +24,7 @@ help:
 	@echo "make mutants      break the code at random and list the faults that no test notices; MINUTES=60 PACKAGES=certify"
 	@echo "make lint         ruff, format check, strict types, import directions"
 	@echo "make bench        measure speed against peers and bare loops"
+	@echo "make sbom         list the packages of the default install: dist/sbom.cdx.json (CycloneDX) and dist/licences.md"
 	@echo "make clean        remove .venv, caches and runs/"
 
 $(VENV)/.core: pyproject.toml constraints.txt
@@ -75,6 +76,9 @@ bench: $(VENV)/.dev
 	$(ONE_THREAD) $(BIN)/python benchmarks/curvature.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/training_cost.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/composites.py
+
+sbom: $(VENV)/.core
+	$(BIN)/python -m tests.supply dist
 
 clean:
 	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants dist build

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import sys
 import threading
+import urllib.request
 from collections.abc import Iterator
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,6 +17,7 @@ import pytest
 
 from holdfast.data import DATASETS, FILES, File, Progress
 from holdfast.data import fetch as fetch_any
+from holdfast.data.fetch import Redirects
 from holdfast.errors import DataError
 
 CONTENT = bytes(range(256)) * 4000
@@ -30,6 +33,7 @@ class Server(ThreadingHTTPServer):
     wrong_range = False
     kind = "application/octet-stream"
     content = CONTENT
+    elsewhere: str | None = None
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
@@ -49,6 +53,11 @@ class Handler(BaseHTTPRequestHandler):
         if server.status is not None and (server.status != 416 or asked):
             self.send_error(server.status)
             return
+        if server.elsewhere is not None and self.path == "/data.bin":
+            self.send_response(302)
+            self.send_header("Location", server.elsewhere)
+            self.end_headers()
+            return
         start = int(re.findall(r"\d+", asked)[0]) if asked and server.ranges else 0
         body = server.content[start:]
         self.send_response(206 if start else 200)
@@ -62,6 +71,14 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         pass
+
+
+@pytest.fixture(autouse=True)
+def _unencrypted(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """The server on this machine has no certificate."""
+    if "https" not in request.node.name:
+        # the package has a function of the same name
+        monkeypatch.setattr(sys.modules[Redirects.__module__], "SCHEMES", ("http",))
 
 
 @pytest.fixture
@@ -182,6 +199,35 @@ def test_the_servers_refusal_is_passed_on(server: Server, tmp_path: Path, status
     assert files(tmp_path) == {}
 
 
+def test_an_address_without_https_is_refused_before_anything_is_asked(server: Server, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"data\.bin: expected an address that begins with https://, got http://"):
+        fetch(server, tmp_path)
+    assert server.asked == []
+    assert files(tmp_path) == {}
+
+
+@pytest.mark.parametrize("target", ["http://example.org/data.bin", "ftp://example.org/data.bin", "file:///etc/passwd"])
+def test_a_redirect_away_from_https_is_refused(target: str) -> None:
+    request = urllib.request.Request("https://example.org/data.bin")
+    with pytest.raises(DataError, match=rf"redirects to {target}: expected an address that begins with https://"):
+        Redirects().redirect_request(request, None, 302, "Found", {}, target)
+    again = Redirects().redirect_request(request, None, 302, "Found", {}, "https://example.net/data.bin")
+    assert again is not None
+    assert again.full_url == "https://example.net/data.bin"
+
+
+def test_redirects_are_followed_to_the_same_protocol_and_to_no_other(server: Server, tmp_path: Path) -> None:
+    server.elsewhere = server.url.replace("data.bin", "moved.bin")
+    fetch(server, tmp_path)
+    assert files(tmp_path) == {"data.bin": CONTENT}
+    (tmp_path / "toy" / "data.bin").unlink()
+    for target in ("https://127.0.0.1:1/data.bin", "ftp://127.0.0.1:1/data.bin"):
+        server.elsewhere = target
+        with pytest.raises(DataError, match=f"data.bin: redirects to {target}: expected an address that begins with"):
+            fetch(server, tmp_path)
+    assert files(tmp_path) == {}
+
+
 def test_no_connection(tmp_path: Path) -> None:
     gone = Server()
     gone.server_close()
@@ -213,3 +259,4 @@ def test_the_table_is_well_formed() -> None:
     everything = [file for files in FILES.values() for file in files]
     assert len({file.sha256 for file in everything}) == len({file.url for file in everything}) == len(everything) == 17
     assert all(re.fullmatch("[0-9a-f]{64}", file.sha256) and file.size > 0 for file in everything)
+    assert all(file.url.startswith("https://") for file in everything)

@@ -8,11 +8,12 @@ import http.client
 import os
 import re
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from holdfast.data.files import FILES, File
 from holdfast.data.roots import data_root
@@ -20,6 +21,9 @@ from holdfast.errors import DataError, unknown
 
 _CHUNK = 1 << 18
 _TIMEOUT = 60.0
+
+SCHEMES = ("https",)
+"""Beginnings of addresses, also of those that servers redirect to."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +44,11 @@ class Progress:
 def fetch(name: str, root: Path | None = None, files: Mapping[str, tuple[File, ...]] = FILES) -> Iterator[Progress]:
     """Download a data set to its directory of the data root; files that are there and whole are passed over.
 
-    A transfer that breaks off leaves `FILE.part`, and the next call goes on from there.
+    A transfer that breaks off leaves `FILE.part`, and the next call goes on from there. Connections are encrypted, and
+    the size and SHA-256 of a file are known before.
 
     Raises:
-        DataError: when the data set is unknown, or a file cannot be had whole.
+        DataError: when the data set is unknown, a file cannot be had whole, or a server wants another protocol.
     """
     if name not in files:
         raise DataError(f"fetch: {unknown(name, files)}")
@@ -110,9 +115,9 @@ def _open(file: File, start: int) -> http.client.HTTPResponse:
     """A response that begins at `start`, status 206, or at the beginning of the file."""
     headers = {"User-Agent": "holdfast"} | ({"Range": f"bytes={start}-"} if start else {})
     try:
-        response: http.client.HTTPResponse = urllib.request.urlopen(
-            urllib.request.Request(file.url, headers=headers), timeout=_TIMEOUT
-        )
+        require_scheme(file.url, file.url)
+        request = urllib.request.Request(file.url, headers=headers)
+        response: http.client.HTTPResponse = urllib.request.build_opener(Redirects).open(request, timeout=_TIMEOUT)
     except urllib.error.HTTPError as error:
         error.close()
         if start and error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE:
@@ -125,6 +130,24 @@ def _open(file: File, start: int) -> http.client.HTTPResponse:
         response.close()
         return _open(file, 0)
     return response
+
+
+class Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows a server to another address only where that is encrypted as well."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> urllib.request.Request | None:
+        """The request to the new address."""
+        require_scheme(newurl, f"{req.full_url}: redirects to {newurl}")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def require_scheme(url: str, where: str) -> None:
+    """Refuse an address that is not encrypted."""
+    scheme = urllib.parse.urlsplit(url).scheme
+    if scheme not in SCHEMES:
+        raise DataError(f"{where}: expected an address that begins with {SCHEMES[0]}://, got {scheme or 'none'}://")
 
 
 def _continues(response: http.client.HTTPResponse, start: int, size: int) -> bool:

@@ -26,11 +26,11 @@ class File:
 
 
 _MNIST = "https://storage.googleapis.com/cvdf-datasets/mnist"
-_FASHION = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
-_KMNIST = "http://codh.rois.ac.jp/kmnist/dataset/kmnist"
+_FASHION = "https://fashion-mnist.s3.eu-central-1.amazonaws.com"  # the authors' bucket; its website has no https
+_KMNIST = "https://codh.rois.ac.jp/kmnist/dataset/kmnist"
 _EMNIST = "https://biometrics.nist.gov/cs_links/EMNIST"
 _CIFAR = "https://www.cs.toronto.edu/~kriz"
-_SVHN = "http://ufldl.stanford.edu/housenumbers"
+_SVHN = "https://ufldl.stanford.edu/housenumbers"
 
 # Sizes and digests are those that TensorFlow Datasets publishes (its url_checksums directory).
 FILES: dict[str, tuple[File, ...]] = {
