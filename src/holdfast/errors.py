@@ -6,8 +6,18 @@ import difflib
 from collections.abc import Iterable
 
 
+LONGEST = 2000
+"""Characters of a message; of a longer one the middle is left out."""
+
+
 class HoldfastError(Exception):
-    """Root of all errors that tell the user what to change; the command line prints them in one line, exit code 2."""
+    """Root of all errors that tell the user what to change; the command line prints them in one line, exit code 2.
+
+    Messages quote files of strangers, so they are made one line of at most `LONGEST` characters here, in one place.
+    """
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(one_line(str(message)))
 
 
 class RecipeError(HoldfastError):
@@ -32,6 +42,18 @@ class LedgerError(HoldfastError):
 
 class TrainingError(HoldfastError):
     """Training cannot go on, for instance because the loss is not finite."""
+
+
+def one_line(text: str) -> str:
+    """A text without line breaks, of at most `LONGEST` characters.
+
+    >>> one_line("expected a number;\\n  got nothing")
+    'expected a number; got nothing'
+    """
+    if len(text) > LONGEST:
+        end = LONGEST // 4
+        text = f"{text[: LONGEST - end - 5]} ... {text[-end:]}"
+    return " ".join(line.strip() for line in text.splitlines())
 
 
 def unknown(name: object, known: Iterable[str]) -> str:

@@ -1,0 +1,82 @@
+"""Read damaged files of every format until the time is up: `make fuzz`, or `python -m tests.fuzz`.
+
+Every reader gets mutants of valid files in a process of its own. It may return or raise one of holdfast's errors in one
+line; anything else is a finding: its file is written to a directory, to be committed to the corpus once it is mended.
+"""
+
+import argparse
+import random
+import time
+from pathlib import Path
+
+from tests.fuzz.series import Tally, run
+from tests.fuzz.targets import TARGETS
+
+CORPUS = Path(__file__).parent / "corpus"
+TURN = 20
+"""Seconds that a target has before the next has its turn."""
+
+
+def main():
+    """Fuzz all targets, or those given, in turns; exit 1 if anything was found."""
+    options = _options()
+    names = [name for name in TARGETS if not options.targets or name in options.targets]
+    tallies = {name: Tally() for name in names}
+    if unknown := set(options.targets) - set(TARGETS):
+        raise SystemExit(f"fuzz: unknown targets {', '.join(sorted(unknown))}; known: {', '.join(TARGETS)}")
+    print(f"seed {options.seed}, {len(names)} targets, {options.minutes:g} minutes", flush=True)
+    deadline, round_ = time.monotonic() + 60 * options.minutes, 0
+    turn = max(1.0, min(TURN, 60 * options.minutes / len(names)))
+    while (open_ := [n for n in names if tallies[n].executions < options.executions]) and time.monotonic() < deadline:
+        round_ += 1
+        for name in open_:
+            until = min(deadline, time.monotonic() + turn)
+            before = set(tallies[name].broken)
+            most = options.executions
+            run(TARGETS[name], f"{options.seed}/{name}/{round_}", until=until, most=most, tally=tallies[name])
+            for outcome in set(tallies[name].broken) - before:
+                _report(name, outcome, *tallies[name].broken[outcome], options.out)
+    summarise(tallies)
+    raise SystemExit(any(tally.broken for tally in tallies.values()))
+
+
+def _report(name, outcome, content, detail, out):
+    """Print a finding and keep its file."""
+    place = out / name.replace(" ", "-")
+    place.mkdir(parents=True, exist_ok=True)
+    file = place / "".join(letter if letter.isalnum() else "-" for letter in outcome)[:80]
+    file.write_bytes(content)
+    print(f"\n{name}: {outcome} ({len(content)} bytes in {file})\n{detail}", flush=True)
+
+
+def summarise(tallies):
+    """Print what came of each target."""
+    print(f"\n{'reader':<30} {'executions':>10} {'per second':>10} {'outcomes':>8} {'findings':>8} {'memory':>9}")
+    for name, tally in tallies.items():
+        rate = tally.executions / max(tally.seconds, 1e-9)
+        memory = f"{tally.memory / 1e6:.1f} MB"
+        print(f"{name:<30} {tally.executions:>10,} {rate:>10,.0f} {len(tally.outcomes):>8} {len(tally.broken):>8} {memory:>9}")
+    total, broken = (sum(getter(tally) for tally in tallies.values()) for getter in (_executions, _broken))
+    print(f"{'all':<30} {total:>10,} {'':>10} {'':>8} {broken:>8}")
+
+
+def _executions(tally):
+    return tally.executions
+
+
+def _broken(tally):
+    return len(tally.broken)
+
+
+def _options():
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__.partition("\n")[0])
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help="Readers by name (all).")
+    parser.add_argument("--minutes", type=float, default=60, help="After this long nothing is executed (60).")
+    parser.add_argument("--executions", type=int, default=10**9, help="Most executions of each target (no limit).")
+    parser.add_argument("--seed", type=int, default=random.randrange(2**31), help="Of the mutations (random).")
+    parser.add_argument("--out", type=Path, default=Path(".fuzz"), help="Directory of files that broke something.")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

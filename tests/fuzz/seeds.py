@@ -1,0 +1,389 @@
+"""Small valid files of every format that holdfast reads, and what lies beside them."""
+
+import functools
+import gzip
+import io
+import json
+import tempfile
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+
+from holdfast.data.cifar import HUNDRED, TEN
+from tests.data.layouts import idx as idx_file
+from tests.data.layouts import pixels, records
+from tests.fuzz.formats import tar_of
+
+ROOT = Path(__file__).parents[2]
+KEY = {
+    "question": "thickness", "settings": {"alpha": 0.0, "beta": 0.75, "eps": 1.0}, "weights": "best", "weights_hash": "ab12",
+    "seed": 0, "examples": 3, "images": "0", "block": 4,
+}  # fmt: skip
+
+
+def nothing(_):
+    """No other files are needed."""
+
+
+def recipes():
+    small = (file.read_bytes() for file in sorted((ROOT / "recipes").glob("*.yaml")))
+    return [text for text in small if len(text) < 6000]
+
+
+def plans():
+    from tests.search.tiny import TEXT
+
+    return [(ROOT / "recipes/search/digits.yaml").read_bytes(), TEXT.encode()]
+
+
+def stored_recipes():
+    from holdfast.recipe import Recipe, load_recipes, to_yaml
+    from tests.training.tiny import recipe
+
+    digits = load_recipes(ROOT / "recipes/digits.yaml")
+    return [to_yaml(one, Recipe).encode() for one in (recipe(), *digits[1:])]
+
+
+def tensors():
+    from holdfast.models import to_safetensors
+
+    kinds = (torch.float32, torch.float16, torch.int64, torch.bool, torch.bfloat16)
+    state = {f"layer.{kind}": torch.ones(2, 3, dtype=kind) for kind in kinds}
+    return [to_safetensors({"a": torch.zeros(2, 3)}, {"b": "c"}), to_safetensors(state, {})]
+
+
+@functools.cache
+def _trained():
+    """A tiny finished run: the content of its files."""
+    from tests.training.tiny import recipe, train
+
+    with tempfile.TemporaryDirectory() as place:
+        train(recipe(), Path(place) / "run")
+        return {file.name: file.read_bytes() for file in (Path(place) / "run").iterdir()}
+
+
+def cards():
+    return [_trained()["best.safetensors"]]
+
+
+def states():
+    return [_trained()["state.pt"]]
+
+
+def trained_run(place):
+    for name in ("metrics.jsonl", "best.safetensors", "last.safetensors"):
+        (place / "run").mkdir(exist_ok=True)
+        (place / "run" / name).write_bytes(_trained()[name])
+
+
+def torch_weights():
+    state = {"a.weight": torch.ones(2, 3), "a.bias": torch.zeros(2), "b": torch.ones(2, dtype=torch.float16).long()}
+    found = []
+    for content, zipped in ((state, True), (state, False), ({"state_dict": state, "epoch": 1, "best": [0.5, None]}, True)):
+        buffer = io.BytesIO()
+        torch.save(content, buffer, _use_new_zipfile_serialization=zipped)
+        found.append(buffer.getvalue())
+    return found
+
+
+def npz():
+    x, y = pixels(6, 8, 8), np.arange(6) % 2
+    arrays = {"x_train": x, "y_train": y, "x_test": x[:2], "y_test": y[:2], "class_names": np.array(["a", "b"])}
+    colours = {"x_test": pixels(4, 8, 8, 3).astype(np.float32) / 255, "y_test": np.arange(4)}
+    return [_npz(arrays, np.savez_compressed), _npz(arrays, np.savez), _npz(colours, np.savez)]
+
+
+def _npz(arrays, write):
+    buffer = io.BytesIO()
+    write(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def _npy(array):
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    return buffer.getvalue()
+
+
+def npy():
+    return [_npy(pixels(10, 8, 8)), _npy(pixels(10, 8, 8, 1)), _npy(pixels(10, 8, 8).astype(np.float32) / 255)]
+
+
+def npy_label_files():
+    return [_npy(np.tile(np.arange(2), 5)), _npy(np.tile(np.arange(2, dtype=np.uint8), 5))]
+
+
+def npy_labels(place):
+    (place / "labels.npy").write_bytes(npy_label_files()[0])
+
+
+def npy_images(place):
+    (place / "a.npy").write_bytes(npy()[0])
+
+
+def _idx_files(prefix=("train", "t10k")):
+    x, y = pixels(4, 8, 8), np.arange(4, dtype=np.uint8) % 2
+    parts = {}
+    for stem in prefix:
+        parts[f"{stem}-images-idx3-ubyte"], parts[f"{stem}-labels-idx1-ubyte"] = idx_file(x), idx_file(y)
+    return parts
+
+
+def idx():
+    return [idx_file(pixels(4, 8, 8)), idx_file(pixels(4, 8, 8, seed=1))]
+
+
+def idx_labels():
+    return [idx_file(np.arange(4, dtype=np.uint8) % 2)]
+
+
+def idx_gz():
+    return [gzip.compress(content) for content in idx()]
+
+
+def idx_others(place):
+    (place / "m").mkdir()
+    for name, content in _idx_files().items():
+        (place / "m" / f"{name}.gz").write_bytes(gzip.compress(content))
+
+
+def emnist():
+    buffer, parts = io.BytesIO(), _idx_files(("emnist-mnist-train", "emnist-mnist-test"))
+    x, y = np.tile(pixels(1, 4, 4), (10, 1, 1)), np.arange(10, dtype=np.uint8)
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in parts:
+            archive.writestr(f"gzip/{name}.gz", gzip.compress(idx_file(x if "images" in name else y)))
+    return [buffer.getvalue()]
+
+
+def _cifar(count, labels):
+    y = np.arange(count, dtype=np.uint8) % 10
+    return records(np.zeros((count, 3, 32, 32), np.uint8), *([y] * labels))
+
+
+def cifar_batch():
+    return [_cifar(2, 1)]
+
+
+def cifar_others(place):
+    for name in (*TEN.train, *TEN.test):
+        (place / name).write_bytes(_cifar(10, 1))
+
+
+def cifar_tar():
+    y = np.arange(100, dtype=np.uint8)
+    content = records(np.zeros((100, 3, 32, 32), np.uint8), y // 5, y)
+    return [tar_of({f"{HUNDRED.folder}/{HUNDRED.train[0]}": content, f"{HUNDRED.folder}/{HUNDRED.test[0]}": content[: 2 * 3074]})]
+
+
+def mat():
+    from scipy.io import savemat
+
+    found = []
+    for packed in (True, False):
+        buffer = io.BytesIO()
+        arrays = {"X": np.zeros((4, 4, 3, 10), np.uint8), "y": np.arange(1, 11, dtype=np.uint8)[:, None]}
+        savemat(buffer, arrays, do_compression=packed)
+        found.append(buffer.getvalue())
+    return found
+
+
+def mat_other(place):
+    (place / "svhn").mkdir()
+    (place / "svhn/test_32x32.mat").write_bytes(mat()[0])
+
+
+def _picture(kind, mode="RGB"):
+    buffer = io.BytesIO()
+    Image.fromarray(pixels(8, 8, 3)).convert(mode).save(buffer, kind)
+    return buffer.getvalue()
+
+
+def png():
+    return [_picture("PNG"), _picture("PNG", "P"), _picture("PNG", "L")]
+
+
+def images():
+    return [_picture(kind) for kind in ("JPEG", "BMP", "PPM", "TIFF", "WEBP")] + [_picture("TIFF", "L")]
+
+
+@functools.cache
+def _evaluated():
+    """A run with results, all analyses that a page shows, and everything else it may hold: the content of its files."""
+    from holdfast.questions.answers import AnswerKey, Store
+    from holdfast.verdicts.store import stored, write_verdicts
+    from tests.questions.test_presentations import COLUMNS
+    from tests.report import factory
+
+    right = [True, False, True, True]
+    checks = [
+        factory.FakeCheck("clean", correct=right), factory.noise(0.1, right), factory.composed("cabswx"),
+        factory.pgd(0.1, right), factory.pgd(0.2, right, norm="l2"), factory.proved([0.5, None, 0.2, 0.0]),
+        factory.nearest("deepfool", 0.5, [0.1, None, 0.3, 0.2], norm="l2"),
+    ]  # fmt: skip
+    with tempfile.TemporaryDirectory() as place:
+        path = factory.make_run(Path(place) / "run", checks, epochs=2, gallery=checks[3].name)
+        write_verdicts(path, stored("digits", "best", "ab12", 0, _verdicts()))
+        key = AnswerKey(**KEY)
+        Store(path).write(key)
+        Store(path).append(key, 0, "a", {"example": [0, 1, 2], "label": [0] * 3, **COLUMNS, "reached": [True, False, True]})
+        for file in path.rglob("checksums.txt"):
+            file.unlink()
+        return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
+def _verdicts():
+    from holdfast.verdicts import Verdict
+
+    return [
+        Verdict(flag="gradients", level="pass", finding="a gradient", evidence="model", value=1.0, limit=0.0),
+        Verdict(flag="batch", level="warn", finding="depends", remedy="do", evidence="model"),
+    ]
+
+
+def evaluated_run(place):
+    """All but answers and analyses."""
+    _unpacked(place / "run", lambda name: not name.startswith(("answers", "analyses", "measures")))
+
+
+def answered_run(place):
+    _unpacked(place / "run", lambda name: True)
+
+
+def _unpacked(path, wanted):
+    for name, content in _evaluated().items():
+        if wanted(name):
+            (path / name).parent.mkdir(parents=True, exist_ok=True)
+            (path / name).write_bytes(content)
+
+
+def run_json():
+    plain = json.loads(_evaluated()["run.json"])
+    full = {
+        **plain, "not_run": {"best": {"pgd": 3}}, "init_from": {"name": "a", "weights": "best", "epoch": 1, "sha256": "ab"},
+        "bases": {"standard": {"neighbours": 10}, "robust": {"name": "b"}}, "fitted": {"scale": 1.0, "kept": 0.5},
+    }  # fmt: skip
+    return [json.dumps(facts).encode() for facts in (plain, full)]
+
+
+def foreign():
+    network = {"model": {"cnn": {}}, "data": {"source": "digits"}, "weights": None, "mean": None, "std": None, "seed": 0}
+    small = {**network, "model": {"mlp": {"hidden": [8]}}, "mean": [0.5], "std": [0.25]}
+    return [json.dumps({"name": "a", "network": one}).encode() for one in (network, small)]
+
+
+def metrics():
+    return [_evaluated()["metrics.jsonl"], _trained()["metrics.jsonl"]]
+
+
+def parts():
+    return [content for name, content in _evaluated().items() if name.startswith("ledger/")]
+
+
+def galleries():
+    return [_evaluated()["gallery/0.npz"]]
+
+
+def points():
+    return [_npy(np.zeros((2, 1, 4, 4), np.float32))]
+
+
+def answers():
+    from tests.questions.test_presentations import FLATNESS
+
+    thickness = {**KEY, "records": []}
+    flatness = {**KEY, "question": "flatness", "settings": dict(FLATNESS.settings), "records": list(FLATNESS.records)}
+    return [json.dumps(one).encode() for one in (thickness, flatness)]
+
+
+def _name(start):
+    return next(name for name in _evaluated() if name.startswith(start) and name.endswith(".parquet"))
+
+
+ROWS = "run/answers/thickness-best-7bb3917112bc-000000.parquet"
+MEASURES = "run/measures/curvature-best-11c48c708697-000000.parquet"
+
+
+def answer_rows():
+    return [_evaluated()[_name("answers/")]]
+
+
+def answer_key(place):
+    _unpacked(place / "run", lambda name: name.startswith("answers/") and name.endswith(".json"))
+
+
+@functools.cache
+def _analyses():
+    from tests.report import test_class_geometry, test_confidences, test_curvature, test_features, test_segment, test_surface
+
+    sra = {"cells": [{"eps": 0.0, "sigma": 0.0, "safe": 0.9, "value": 0.0}]}
+    answers = [
+        test_class_geometry.ANSWER, test_confidences.ASKED, test_curvature.BENT, test_curvature.STABLE, test_features.ANSWER,
+        test_segment.ASKED, test_surface.ANSWER,
+        replace(test_segment.ASKED, kind="sra", settings={"loss": "zero_one", "norm": "l2", "eps": [0.0], "sigma": [0.0], "examples": 20}, result=sra),
+    ]  # fmt: skip
+    return [json.dumps({**vars(one), "weights_hash": "ab12"}).encode() for one in answers]
+
+
+def analyses():
+    return _analyses()
+
+
+def _measured():
+    """An analysis with its rows: the content of its files by path in the run."""
+    from holdfast.analysis.measures import Measures
+    from holdfast.analysis.store import write_answer
+    from tests.report.test_curvature import BENT, CURVATURES
+
+    with tempfile.TemporaryDirectory() as place:
+        write_answer(Path(place), BENT)
+        Measures(Path(place), BENT).append(0, "a", CURVATURES)
+        files = (file for file in Path(place).rglob("*") if file.is_file() and file.name != "checksums.txt")
+        return {str(file.relative_to(place)): file.read_bytes() for file in files}
+
+
+def measures():
+    return [content for name, content in _measured().items() if name.endswith(".parquet")]
+
+
+def measured_run(place):
+    answered_run(place)
+    for name, content in _measured().items():
+        (place / "run" / name).parent.mkdir(exist_ok=True)
+        (place / "run" / name).write_bytes(content)
+
+
+def verdicts():
+    return [_evaluated()["verdicts/best-model.json"]]
+
+
+def checked_file(place):
+    from holdfast.files import write_checked
+
+    write_checked(place / "a file.txt", b"content")
+
+
+def checksums():
+    from holdfast.files import write_checked
+
+    with tempfile.TemporaryDirectory() as place:
+        for content in (b"old", b"content"):
+            write_checked(Path(place) / "a file.txt", content)
+        return [(Path(place) / "checksums.txt").read_bytes()]
+
+
+def journals():
+    from tests.search.tiny import plan, search
+
+    with tempfile.TemporaryDirectory() as place:
+        of = plan()
+        search(of, Path(place), 20)
+        return [(Path(place) / of.name / "search.journal").read_bytes()]
+
+
+def corruption_facts():
+    return [b'{"data": "digits", "fingerprint": "f", "family": "imagenet_c", "severities": [1, 2], "seed": 0}']

@@ -1,0 +1,154 @@
+"""Many executions in a forked process that may die, hang or take too much memory, and what came of them."""
+
+import hashlib
+import mmap
+import multiprocessing
+import os
+import random
+import signal
+import struct
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.fuzz.mutations import MOST_BYTES
+from tests.fuzz.trial import executed, limit_memory, prepared
+
+HANG = 10
+"""Seconds that one execution may take."""
+MOST_POOL = 300
+"""Files that are mutated further because they had a new outcome."""
+HEAD = struct.Struct("<QQ")
+FORK = multiprocessing.get_context("fork")
+
+
+@dataclass
+class Tally:
+    """What has come of the executions of one target.
+
+    Args:
+        executions: how many there were.
+        outcomes: how often each was.
+        broken: for each outcome that holdfast does not promise, the file and what happened.
+        memory: bytes that one execution needed at most.
+        seconds: spent.
+    """
+
+    executions: int = 0
+    outcomes: Counter = field(default_factory=Counter)
+    broken: dict = field(default_factory=dict)
+    memory: int = 0
+    seconds: float = 0.0
+
+    def add(self, content, outcome):
+        """Count an execution."""
+        self.executions += 1
+        self.memory = max(self.memory, outcome.memory)
+        self.outcomes[outcome.name] += 1
+        if outcome.broken:
+            self.broken.setdefault(outcome.name, (content, outcome.detail))
+
+
+def run(target, seed, *, until, most=10**9, tally=None):
+    """Execute mutants of a target until the time is up; processes that die are replaced."""
+    tally, round_ = tally or Tally(), 0
+    while time.monotonic() < until and tally.executions < most:
+        round_ += 1
+        shared = mmap.mmap(-1, HEAD.size + MOST_BYTES)
+        ours, theirs = FORK.Pipe(duplex=False)
+        child = FORK.Process(target=_work, args=(target, f"{seed}/{round_}", until, most - tally.executions, shared, theirs))
+        start = time.monotonic()
+        child.start()
+        theirs.close()
+        finished = _collect(child, ours, shared, tally)
+        tally.seconds += time.monotonic() - start
+        if not finished:
+            _blame(tally, shared, child.exitcode)
+        if tally.executions == 0 and round_ > 3:
+            break
+    return tally
+
+
+def _collect(child, ours, shared, tally):
+    """Take in what a process reports; False if it died or had to be killed."""
+    beat, since = -1, time.monotonic()
+    while True:
+        if ours.poll(0.5):
+            try:
+                report = ours.recv()
+            except EOFError:
+                child.join()
+                return False
+            if report is None:
+                child.join()
+                return True
+            _merge(tally, report)
+        count = HEAD.unpack_from(shared)[0]
+        if count != beat:
+            beat, since = count, time.monotonic()
+        elif time.monotonic() - since > HANG + (20 if count == 0 else 0):
+            os.kill(child.pid, signal.SIGKILL)
+            child.join()
+            return False
+
+
+def _merge(tally, part):
+    tally.executions += part.executions
+    tally.outcomes += part.outcomes
+    tally.memory = max(tally.memory, part.memory)
+    for name, found in part.broken.items():
+        tally.broken.setdefault(name, found)
+
+
+def _blame(tally, shared, code):
+    """Name the file that a process was reading when it ended."""
+    count, size = HEAD.unpack_from(shared)
+    content = shared[HEAD.size : HEAD.size + size]
+    tally.executions += 1
+    ended = "hang" if code == -signal.SIGKILL else f"death by {signal.Signals(-code).name if code and code < 0 else code}"
+    # Deaths have no line that tells them apart; a hash keeps a few.
+    mark = int(hashlib.sha256(content).hexdigest(), 16) % 4
+    tally.broken.setdefault(f"{ended} #{mark}", (content, f"{ended} after {count} executions of this process"))
+    tally.outcomes[ended] += 1
+
+
+def _work(target, seed, until, most, shared, pipe):
+    """The child: mutate, leave the file where the parent finds it, execute; report every second."""
+    _silence()
+    with tempfile.TemporaryDirectory(dir=_fast_place()) as directory:
+        place, draw = Path(directory), random.Random(seed)
+        prepared(target, place)
+        limit_memory()
+        fresh = list(target.seeds())
+        pool, tally, count, reported, seen = list(fresh), Tally(), 0, time.monotonic(), set()
+        while time.monotonic() < until and count < most:
+            content = target.mutant(draw, pool, fresh)
+            count += 1
+            shared[: HEAD.size + len(content)] = HEAD.pack(count, len(content)) + content
+            outcome = executed(target, place, content)
+            tally.add(content, outcome)
+            if outcome.name not in seen:
+                seen.add(outcome.name)
+                pool.append(content)
+                pool[len(fresh) + MOST_POOL :] = []
+            if time.monotonic() - reported > 1:
+                pipe.send(tally)
+                tally, reported = Tally(), time.monotonic()
+        pipe.send(tally)
+        pipe.send(None)
+
+
+def _silence():
+    """Panics and warnings of native libraries go nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115  until the process ends
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _fast_place():
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
