@@ -14,9 +14,11 @@ SOURCE = Path(holdfast.__file__).parent
 # The list of the design, with statistics before results (which gives intervals).
 ORDER = [
     "errors",
-    "files",
     "budget",
     "halving",
+    "files",
+    "json_text",
+    "arrays",
     "yaml_text",
     "parquet",
     "rng",

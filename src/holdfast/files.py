@@ -21,6 +21,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from holdfast.budget import require_budget
 from holdfast.errors import HoldfastError, LedgerError
 
 CHECKSUMS = "checksums.txt"
@@ -39,18 +40,30 @@ def read_regular(path: Path, *, error: type[HoldfastError] = LedgerError, follow
         follow: whether a symbolic link may lead to it, as it may where the user names the file.
 
     Raises:
-        HoldfastError: of the type `error`, if it is something else or cannot be read.
+        HoldfastError: of the type `error`, if it is something else, cannot be read, or is larger than the budget.
     """
+    with _opened(path, error, follow) as file:
+        require_budget(os.fstat(file.fileno()).st_size, str(path), error=error)
+        return file.read()
+
+
+def require_regular(path: Path, *, error: type[HoldfastError] = LedgerError) -> None:
+    """Refuse what is no regular file, nor a link to one; see `read_regular`."""
+    _opened(path, error, follow=True).close()
+
+
+def _opened(path: Path, error: type[HoldfastError], follow: bool) -> BinaryIO:
     try:
         handle = os.open(path, GUARDED | (0 if follow else os.O_NOFOLLOW))
+    except ValueError as problem:  # a name with a zero in it
+        raise error(f"{str(path)!r}: expected the name of a file; {problem}") from None
     except OSError as problem:
         what = "a symbolic link" if path.is_symlink() and not follow else problem.strerror
         raise error(f"{path}: expected a regular file, got {what}") from None
     if not stat.S_ISREG(mode := os.fstat(handle).st_mode):
         os.close(handle)
         raise error(f"{path}: expected a regular file, got {_kind(mode)}")
-    with open(handle, "rb") as file:
-        return file.read()
+    return open(handle, "rb")
 
 
 def read_checked(

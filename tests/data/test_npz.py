@@ -91,7 +91,7 @@ class Bomb:
 @pytest.mark.parametrize("key", ["x_test", "y_train", "class_names"])
 def test_pickled_objects_are_never_loaded(tmp_path: Path, key: str) -> None:
     np.savez(tmp_path / "evil.npz", **arrays(**{key: np.array([Bomb(tmp_path / "harm")], dtype=object)}))
-    with pytest.raises(DataError, match=rf"evil\.npz: {key}: expected plain numbers, came pickled objects"):
+    with pytest.raises(DataError, match=rf"evil\.npz: {key}: expected an array; got pickled objects"):
         Npz(path="evil.npz")(tmp_path)
     assert not (tmp_path / "harm").exists()
 

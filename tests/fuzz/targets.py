@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.fuzz import formats, readers, seeds
-from tests.fuzz.mutations import damaged, json_edited, json_lines_edited, respelled
+from tests.fuzz.mutations import MOST_BYTES, damaged, json_edited, json_lines_edited, respelled
 
 Mutation = Callable[[bytes, object, Sequence[bytes]], bytes]
 
@@ -34,9 +34,12 @@ class Target:
         """A changed file: of one of the seeds, or of one that has had a new outcome."""
         content = draw.choice(pool if draw.random() < 0.5 else fresh)
         try:
-            return bytes(draw.choice((damaged, *self.mutations, *self.mutations))(content, draw, fresh))
-        except Exception:  # noqa: BLE001  what is damaged already may not be of its format any more
+            changed = bytes(draw.choice((damaged, *self.mutations, *self.mutations))(content, draw, fresh))
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # noqa: BLE001  what is damaged already may not be of its format any more
             return damaged(content, draw, fresh)
+        return changed if len(changed) <= MOST_BYTES else damaged(content, draw, fresh)
 
 
 JSON, TEXT = (json_edited, respelled), (respelled,)

@@ -62,9 +62,9 @@ def test_page_tells_label_predictions_distance_and_factor(tmp_path: Path) -> Non
     [
         ("z", np.zeros((6, 1, 8, 9)), "one shape"),
         ("x", np.full((6, 1, 8, 8), np.nan), r"x in \[0, 1\]"),
-        ("label", np.zeros(5, dtype=np.int64), "6 values of label"),
+        ("label", np.zeros(5, dtype=np.int64), "6 numbers as label"),
         ("norm", np.array(["l2", "l2"]), "one text as norm"),
-        ("check", np.array({}, dtype=object), "expected a gallery"),
+        ("check", np.array({}, dtype=object), "check: expected an array; got pickled objects"),
     ],
 )
 def test_a_gallery_that_is_none_is_named(tmp_path: Path, field: str, value: np.ndarray, reason: str) -> None:

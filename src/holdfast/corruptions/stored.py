@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from holdfast.data.checks import images as checked_images
 from holdfast.data.npy import SEVERITIES, fifth, in_memory, open_npy
 from holdfast.data.roots import existing
 from holdfast.errors import DataError
@@ -62,7 +63,7 @@ class Stored:
             raise DataError(f"{file}: expected an image for example {rows.max()}, has {len(images)} of each severity")
         if not np.array_equal(labels[rows], y.cpu().numpy()):
             raise DataError(f"{file}: expected the labels of the test set, came others; is it of another data set?")
-        found = torch.from_numpy(in_memory(images[rows]))
+        found = checked_images(in_memory(images[rows]), str(file))
         if found.shape != x.shape:
             raise DataError(f"{file}: expected images of shape {tuple(x.shape[1:])}, came {tuple(found.shape[1:])}")
         return (found / 255 if found.dtype == torch.uint8 else found).to(x)

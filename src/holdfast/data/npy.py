@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast import files
+from holdfast.arrays import map_array, read_array
+from holdfast.budget import require_budget
 from holdfast.data.checks import label_names
 from holdfast.data.dataset import Dataset, checked
 from holdfast.data.roots import existing
@@ -16,6 +19,8 @@ from holdfast.errors import DataError
 
 SEVERITIES = 5
 LABELS = "labels.npy"
+COPIES = 2
+"""Of the images in memory while they are checked."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +45,7 @@ class Npy:
         x, y = open_npy(path)
         if self.severity is not None:
             x, y = fifth(x, self.severity), fifth(y, self.severity)
+        require_budget(COPIES * x.nbytes, str(path))
         names = label_names([y], str(path.parent / LABELS))
         where = str(path), str(path.parent / LABELS)
         name = path.stem if self.severity is None else f"{path.stem}-{self.severity}"
@@ -52,7 +58,12 @@ def open_npy(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
     Raises:
         DataError: when one of the files is missing or damaged, or they do not fit to each other.
     """
-    x, y = _array(path), np.array(_array(path.parent / LABELS))
+    labels = path.parent / LABELS
+    for file in (path, labels):
+        if not file.is_file():
+            raise DataError(f"{file}: not found")
+    x = map_array(path, error=DataError)
+    y = read_array(files.read_regular(labels, error=DataError, follow=True), str(labels), error=DataError)
     if x.ndim not in (3, 4) or y.ndim != 1 or len(x) != len(y) or len(x) % SEVERITIES:
         raise DataError(
             f"{path}: expected {SEVERITIES} n images and as many labels in {LABELS}, came {x.shape} and {y.shape}"
@@ -70,12 +81,3 @@ def fifth(array: NDArray[Any], severity: int) -> NDArray[Any]:
     size = len(array) // SEVERITIES
     return array[(severity - 1) * size : severity * size]
 
-
-def _array(path: Path) -> NDArray[Any]:
-    try:
-        found: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except FileNotFoundError:
-        raise DataError(f"{path}: not found") from None
-    except (ValueError, OSError, EOFError) as error:
-        raise DataError(f"{path}: expected a NumPy .npy file without pickled objects, came another: {error}") from None
-    return found

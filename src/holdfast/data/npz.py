@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import math
-import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holdfast import files
-from holdfast.budget import require_budget
+from holdfast.arrays import read_archive
 from holdfast.data.checks import CHANNELS, channels_first, label_names
 from holdfast.data.dataset import Dataset, Split, checked
 from holdfast.data.roots import existing
 from holdfast.errors import DataError
+
+WANTED = ("x_", "y_", "class_names", "fine_names", "coarse_names")
+"""How names of the arrays begin that are read."""
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -121,54 +121,7 @@ def _class_names(
     return label_names(labels, str(path))
 
 
-def _require_budget(file: BinaryIO, path: Path, wanted: tuple[str, ...]) -> None:
-    """Refuse arrays that do not fit in memory, and headers that promise more than the archive says it holds."""
-    total = 0
-    with zipfile.ZipFile(file) as members:
-        for member in members.infolist():
-            if member.filename.startswith(wanted):
-                with members.open(member) as array:
-                    if array.read(6) != np.lib.format.MAGIC_PREFIX:
-                        total += member.file_size  # NumPy reads it as bytes
-                        continue
-                    array.seek(0)
-                    shape, _, dtype = read_header(array)
-                size = math.prod(shape) * dtype.itemsize
-                if size > member.file_size and not dtype.hasobject:
-                    raise DataError(f"{path}: {member.filename}: damaged array: shape {shape} does not fit its size")
-                total += size
-    require_budget(total, str(path))
-    file.seek(0)
-
-
-def read_header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, order and kind of a NumPy array that begins here."""
-    version = np.lib.format.read_magic(file)
-    if version == (1, 0):
-        return np.lib.format.read_array_header_1_0(file)
-    return np.lib.format.read_array_header_2_0(file)
-
-
 def _load(path: Path) -> dict[str, NDArray[Any]]:
     """All arrays of an archive that holdfast reads; others, which may be large, stay on disk."""
-    wanted = ("x_", "y_", "class_names", "fine_names", "coarse_names")
-    key = "file"
-    try:
-        with path.open("rb") as file:
-            if not zipfile.is_zipfile(file):
-                raise DataError(f"{path}: expected a NumPy .npz archive, came another or a damaged file")
-            file.seek(0)
-            arrays = {}
-            _require_budget(file, path, wanted)
-            with np.load(file, allow_pickle=False) as archive:
-                for key in (key for key in archive.files if key.startswith(wanted)):
-                    arrays[key] = archive[key]
-    except ValueError as error:
-        if "allow_pickle" in str(error):
-            raise DataError(
-                f"{path}: {key}: expected plain numbers, came pickled objects, which are never loaded"
-            ) from error
-        raise DataError(f"{path}: {key}: damaged array: {error}") from error
-    except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(f"{path}: {key}: cannot be read: {error}") from error
-    return arrays
+    files.require_regular(path, error=DataError)
+    return read_archive(path, str(path), lambda name: name.startswith(WANTED), error=DataError)

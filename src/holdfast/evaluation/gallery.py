@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,18 +11,27 @@ import numpy as np
 from torch import Tensor
 
 from holdfast import files
+from holdfast.arrays import read_archive
 from holdfast.errors import LedgerError
 from holdfast.evaluation.batch import Row
 
 
 def read_images(path: Path) -> np.ndarray[Any, Any]:
     """The images after a check, as they were kept."""
-    try:
-        with np.load(io.BytesIO(files.read_checked(path)), allow_pickle=False) as arrays:
-            z: np.ndarray[Any, Any] = arrays["z"]
-    except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise LedgerError(f"{path}: expected a gallery of holdfast ({error}); delete it and repeat") from None
-    return z
+    arrays = read_archive(files.read_checked(path), str(path), "z".__eq__, error=LedgerError)
+    return floats(arrays.get("z"), f"{path}: z")
+
+
+def floats(array: np.ndarray[Any, Any] | None, what: str) -> np.ndarray[Any, Any]:
+    """An array of floats, as images after a check are.
+
+    Raises:
+        LedgerError: if it is another or none.
+    """
+    if array is None or array.dtype.kind != "f" or array.ndim != 4:
+        came = "none" if array is None else f"{array.dtype} {array.shape}"
+        raise LedgerError(f"{what}: expected images (N, C, H, W) as floats, got {came}; delete the file and repeat")
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 def keep_images(path: Path, before: Tensor, x: Tensor, z: Tensor, rows: Sequence[Row], **names: str) -> None:

@@ -11,6 +11,9 @@ import torch
 from torch import Tensor
 
 from holdfast import files
+from holdfast.arrays import read_array
+from holdfast.errors import LedgerError
+from holdfast.evaluation.gallery import floats
 
 
 def write_points(path: Path, z: Tensor) -> None:
@@ -23,5 +26,4 @@ def write_points(path: Path, z: Tensor) -> None:
 
 def read_points(path: Path) -> np.ndarray[Any, Any]:
     """The images of one block."""
-    array: np.ndarray[Any, Any] = np.load(io.BytesIO(files.read_checked(path)), allow_pickle=False)
-    return array
+    return floats(read_array(files.read_checked(path), str(path), error=LedgerError), str(path))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-import zipfile
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,14 +13,15 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from holdfast import files
-from holdfast.budget import require_budget
+from holdfast.arrays import read_archive
 from holdfast.errors import LedgerError
 
 SIDE = 96  # pixels on the page that a small image is magnified to, at most
 LIMIT = 12  # examples shown of one gallery
 NICE = (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 TEXTS = ("check", "weights", "norm")
-FIELDS = (*TEXTS, "x", "z", "example", "label", "before", "after", "distance")
+NUMBERS = ("example", "label", "before", "after")
+FIELDS = (*TEXTS, "x", "z", *NUMBERS, "distance")
 
 
 @dataclass(frozen=True)
@@ -100,14 +99,9 @@ def magnified(x: NDArray[np.floating], z: NDArray[np.floating], factor: float) -
 
 
 def _read(path: Path) -> Gallery:
-    try:
-        content = files.read_checked(path)
-        with zipfile.ZipFile(io.BytesIO(content)) as members:
-            require_budget(sum(one.file_size for one in members.infolist()), str(path), error=LedgerError)
-        with np.load(io.BytesIO(content), allow_pickle=False) as file:
-            fields: dict[str, Any] = {name: file[name] for name in FIELDS}
-    except (ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise LedgerError(f"{path}: expected a gallery with {', '.join(FIELDS)} ({error})") from error
+    fields: dict[str, Any] = read_archive(files.read_checked(path), str(path), FIELDS.__contains__, error=LedgerError)
+    if missing := [name for name in FIELDS if name not in fields]:
+        raise LedgerError(f"{path}: expected a gallery with {', '.join(FIELDS)}, without {', '.join(missing)}")
     _verify(path, fields)
     for name in TEXTS:
         fields[name] = str(fields[name])
@@ -116,14 +110,18 @@ def _read(path: Path) -> Gallery:
 
 def _verify(path: Path, fields: dict[str, Any]) -> None:
     x, z = fields["x"], fields["z"]
+    if x.dtype.kind != "f" or z.dtype.kind != "f":
+        raise LedgerError(f"{path}: expected x and z as floats, got {x.dtype} and {z.dtype}")
     if x.ndim != 4 or x.shape != z.shape or not all(x.shape[1:]):
         raise LedgerError(f"{path}: expected x and z of one shape (n, C, H, W), got {x.shape} and {z.shape}")
     for name in TEXTS:
-        if fields[name].ndim:
-            raise LedgerError(f"{path}: expected one text as {name}, got shape {fields[name].shape}")
-    for name in ("example", "label", "before", "after", "distance"):
-        if fields[name].shape != x.shape[:1]:
-            raise LedgerError(f"{path}: expected {len(x)} values of {name}, got shape {fields[name].shape}")
+        if fields[name].ndim or fields[name].dtype.kind != "U":
+            raise LedgerError(f"{path}: expected one text as {name}, got {fields[name].dtype} {fields[name].shape}")
+    for name, kinds in (*((name, "iu") for name in NUMBERS), ("distance", "f")):
+        if fields[name].shape != x.shape[:1] or fields[name].dtype.kind not in kinds:
+            raise LedgerError(
+                f"{path}: expected {len(x)} numbers as {name}, got {fields[name].dtype} {fields[name].shape}"
+            )
     if not np.all((x >= 0) & (x <= 1)):
         raise LedgerError(f"{path}: expected x in [0, 1], got values outside")
     if not np.all(np.isfinite(z)):
