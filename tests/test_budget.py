@@ -79,7 +79,7 @@ def test_a_header_that_promises_more_than_the_archive_holds_is_damage(tmp_path):
     np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": (10**12, 28, 28)})
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as members:
         members.writestr("x_test.npy", header.getvalue() + b"0" * 100)
-    with pytest.raises(DataError, match=r"x_test\.npy: expected an array; got 100 bytes, which shape \(1000000000000, 28, 28\)"):
+    with pytest.raises(DataError, match=r"x_test: expected an array; got 100 bytes, which shape \(1000000000000, 28, 28\)"):
         Npz(path=str(tmp_path / "a.npz"))()
 
 
@@ -122,7 +122,7 @@ def test_members_of_an_archive_are_ordinary_files_that_fit(tmp_path):
         link = tarfile.TarInfo(f"{TEN.folder}/{TEN.train[0]}")
         link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
         members.addfile(link)
-    with pytest.raises(DataError, match=r"test_batch\.bin: needs 20 MB of memory"):
+    with pytest.raises(DataError, match=r"test_batch\.bin: needs 40 MB of memory"):
         TEN.read(tmp_path, TEN.test, 0)
     with pytest.raises(DataError, match=r"data_batch_1\.bin: expected a file"):
         TEN.read(tmp_path, TEN.train[:1], 0)
@@ -132,7 +132,7 @@ def test_members_of_an_archive_are_ordinary_files_that_fit(tmp_path):
 def test_a_picture_of_too_many_pixels_is_refused_by_its_header(tmp_path, suffix):
     path = tmp_path / f"a{suffix}"
     Image.new("L", (2000, 2000)).save(path)
-    with pytest.raises(DataError, match=r"2000 x 2000 pixels: needs 32 MB of memory"):
+    with pytest.raises(DataError, match=r"2000 x 2000 pixels: needs 64 MB of memory"):
         read_picture(path, "RGB")
 
 
@@ -173,7 +173,7 @@ def test_many_images_have_one_budget(tmp_path):
     (tmp_path / "cat").mkdir()
     for number in range(20):
         Image.new("RGB", (500, 500)).save(tmp_path / f"cat/{number}.png")
-    with pytest.raises(DataError, match="20 images: needs 15 MB of memory"):
+    with pytest.raises(DataError, match="20 images: needs 30 MB of memory"):
         Folder(path=str(tmp_path))()
 
 

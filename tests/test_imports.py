@@ -18,6 +18,8 @@ ORDER = [
     "halving",
     "files",
     "json_text",
+    "records",
+    "facts",
     "arrays",
     "yaml_text",
     "parquet",

@@ -87,18 +87,26 @@ def read_archive(
         arrays = {}
         for name, info in chosen.items():
             with one_error(f"{what}: {name}: expected an array", error):
-                arrays[name] = parse_array(_content(archive, info))
+                arrays[name] = parse_array(read_member(archive, info, what, error=error))
     return arrays
 
 
-def _content(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytearray:
-    """A member of an archive, as long as it fits what the archive says of it."""
+def read_member(
+    archive: zipfile.ZipFile, info: zipfile.ZipInfo, what: str, *, error: type[HoldfastError]
+) -> bytearray:
+    """A member of an archive, within the budget.
+
+    Raises:
+        ValueError: if it is packed in a way that NumPy does not use.
+        HoldfastError: of the type `error`, if it does not fit.
+    """
     if info.compress_type not in PACKED or info.flag_bits & 1:
         raise ValueError("expected values that are stored or deflated, got another compression or encryption")
     content = bytearray()
     with archive.open(info) as file:
         while block := file.read(BLOCK):
             content += block
+            require_budget(len(content), what, error=error)
     return content
 
 
@@ -195,7 +203,9 @@ def one_error(expected: str, error: type[HoldfastError]) -> Iterator[None]:
         yield
     except HoldfastError:
         raise
-    except (ValueError, KeyError, EOFError, OSError, struct.error, zipfile.BadZipFile, zlib.error) as problem:
+    except KeyError as problem:
+        raise error(f"{expected}; {problem.args[0] if problem.args else 'an entry is missing'}") from problem
+    except (ValueError, EOFError, OSError, struct.error, zipfile.BadZipFile, zlib.error) as problem:
         raise error(f"{expected}; {problem}") from problem
     except (NotImplementedError, RuntimeError, IndexError, OverflowError) as problem:  # of zipfile: encrypted, too new
         raise error(f"{expected}; {type(problem).__name__}: {problem}") from problem

@@ -45,19 +45,19 @@ def require_budget(needed: float, what: str, *, error: type[HoldfastError] = Dat
         )
 
 
-def decompressed(source: bytes | BinaryIO, what: str) -> bytes:
-    """The content of gzip data, as long as it fits.
+def decompressed(source: bytes | bytearray | BinaryIO, what: str) -> bytearray:
+    """The content of gzip data, as long as it fits together with them.
 
     Raises:
         DataError: if it does not.
         OSError, EOFError, zlib.error: if it is damaged.
     """
-    content = bytearray()
-    with gzip.open(io.BytesIO(source) if isinstance(source, bytes) else source) as file:
+    content, packed = bytearray(), len(source) if isinstance(source, bytes | bytearray) else 0
+    with gzip.open(io.BytesIO(source) if isinstance(source, bytes | bytearray) else source) as file:
         while block := file.read(BLOCK):
+            require_budget(len(content) + len(block) + packed, what)
             content += block
-            require_budget(len(content), what)
-    return bytes(content)
+    return content
 
 
 def parse_bytes(text: str, where: str) -> int:

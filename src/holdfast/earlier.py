@@ -5,7 +5,6 @@ This is history and never grows: methods of later versions state their traits, a
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from typing import Any
 import polars as pl
 
 from holdfast.errors import LedgerError
+from holdfast.json_text import parse_json
 from holdfast.traits import GREY, NETWORK, SIGMA, SMOOTHED, Access, Kind, Traits, finite
 
 DECISIONS = frozenset({"hopskipjump", "boundary"})
@@ -121,8 +121,8 @@ def parsed(check: str, params: str | None) -> Mapping[str, Any]:
         LedgerError: if it is none.
     """
     try:
-        value = json.loads(params or "{}")
-    except (json.JSONDecodeError, RecursionError) as error:
+        value = parse_json(params or "{}")
+    except ValueError as error:
         raise LedgerError(f"check '{check}': expected its params as JSON ({error})") from error
     return value if isinstance(value, dict) else {}
 

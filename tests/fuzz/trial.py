@@ -14,6 +14,8 @@ BUDGET = 32_000_000
 """Bytes that a file may need while fuzzing: low, so that a reader that asks for more shows."""
 BEYOND = 1_000_000_000
 """Bytes of address space beside what the process has before; who allocates more without touching it shows."""
+OVERHEAD = 8_000_000
+"""Bytes of buffers and modules that reading any file may take beside."""
 READ = "read"
 
 
@@ -50,7 +52,7 @@ def executed(target, place, content):
     (place / target.place).write_bytes(content)
     name, broken, detail = _read(target, place)
     memory = max(0, _memory("VmHWM") - before)
-    if memory > memory_budget() + len(content) and not broken:
+    if memory > memory_budget() + OVERHEAD and not broken:
         name, broken, detail = f"memory in {name}", True, f"needed {memory:,} bytes"
     return Outcome(name, broken, detail, memory)
 

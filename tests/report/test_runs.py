@@ -89,11 +89,11 @@ def test_best_weights_come_before_last(tmp_path: Path) -> None:
     ("file", "content", "reason"),
     [
         ("run.json", "{", r"run\.json: expected JSON"),
-        ("run.json", "[]", r"run\.json: expected a JSON object, got list"),
+        ("run.json", "[]", r"run\.json: expected JSON, got something damaged \(expected a JSON object; got list"),
         ("run.json", "{}", r"run\.json: expected a name .* got None"),
-        ("run.json", '{"name": "a", "data": 3}', r"run\.json: expected an object under 'data', got int"),
+        ("run.json", '{"name": "a", "data": 3}', r"run\.json: data: expected an object; got 3"),
         ("metrics.jsonl", "{}\n{", r"metrics\.jsonl, line 2: expected JSON"),
-        ("gallery/0.npz", "no zip", r"0\.npz: expected a gallery"),
+        ("gallery/0.npz", "no zip", r"0\.npz: expected a NumPy \.npz archive"),
         ("ledger/best-0.parquet", "no parquet", r"best-0\.parquet: expected a Parquet part"),
     ],
 )

@@ -71,7 +71,7 @@ def test_an_unknown_level_in_a_file_is_refused(tmp_path):
     write_verdicts(tmp_path, kept(verdict()))
     file = tmp_path / "verdicts" / "best-model.json"
     put(file, json.dumps([{**json.loads(file.read_text())[0], "level": "fine"}]))
-    with pytest.raises(LedgerError, match="known level"):
+    with pytest.raises(LedgerError, match="expected 'pass', 'warn', 'fail' or 'not tested'"):
         read_verdicts(tmp_path)
 
 

@@ -14,6 +14,8 @@ from typing import Any
 
 from holdfast import files
 from holdfast.errors import LedgerError
+from holdfast.json_text import parse_json
+from holdfast.records import parse_record
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,6 @@ def find_answer(run: Path, asked: Answer) -> Answer | None:
 def _read(path: Path) -> Answer:
     content = files.read_checked(path, remedy="; delete it and ask again")
     try:
-        return Answer(**json.loads(content))
-    except (ValueError, TypeError):
-        raise LedgerError(f"{path}: expected an analysis that holdfast wrote; delete it and ask again") from None
+        return parse_record(Answer, parse_json(content))
+    except ValueError as error:
+        raise LedgerError(f"{path}: expected an analysis that holdfast wrote; {error}; delete it and ask again") from None

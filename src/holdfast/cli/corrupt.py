@@ -14,6 +14,7 @@ from holdfast.cli.options import Json, Root
 from holdfast.cli.output import echo, echo_json
 from holdfast.cli.screen import Bar, interrupt_on_kill, resumable
 from holdfast.errors import RecipeError, unknown
+from holdfast.json_text import parse_json_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,12 +86,9 @@ def _claim(out: Path, facts: dict[str, Any]) -> None:
 
 def _facts(file: Path) -> dict[str, Any]:
     try:
-        facts = json.loads(files.read_regular(file, error=RecipeError))
-    except ValueError:
-        facts = None
-    if not isinstance(facts, dict):
-        raise RecipeError(f"{file}: expected what `holdfast corrupt` wrote; choose another --out")
-    return facts
+        return parse_json_object(files.read_regular(file, error=RecipeError))
+    except ValueError as error:
+        raise RecipeError(f"{file}: expected what `holdfast corrupt` wrote; {error}; choose another --out") from None
 
 
 def _write(

@@ -42,6 +42,8 @@ COARSE = tuple(_COARSE.split())
 """Names of the twenty groups of five classes of CIFAR-100."""
 
 SHAPE = (3, 32, 32)
+COPIES = 2
+"""Of a file's records in memory."""
 
 
 @dataclass(frozen=True)
@@ -92,9 +94,9 @@ class Layout:
                     member = members.extractfile(entry) if entry.isreg() and not entry.issparse() else None
                     if member is None:
                         raise DataError(f"{archive}: {self.folder}/{name}: expected a file")
-                    require_budget(entry.size, f"{archive}: {name}")
+                    require_budget(COPIES * entry.size, f"{archive}: {name}")
                     blocks.append(_parse(member.read(), self.labels, f"{archive}: {name}"))
-        except (OSError, EOFError, KeyError, tarfile.TarError, zlib.error) as error:
+        except (OSError, EOFError, KeyError, ValueError, tarfile.TarError, zlib.error) as error:
             raise DataError(f"{archive}: cannot be read: {error}") from error
         return blocks
 

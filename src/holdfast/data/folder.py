@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,6 +24,12 @@ SUFFIXES = (".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".
 
 FORMATS = ("BMP", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 """What Pillow may take a file for."""
+
+PER_PIXEL = 16
+"""Bytes of an image in memory at most: as it is decoded, converted, and as an array."""
+
+COPIES = 2
+"""Of all images in memory while they are checked."""
 
 MOST_STRETCHED = 100
 """How many times longer one side of an image may be than the other."""
@@ -103,7 +110,7 @@ class Folder:
     def _stack(self, paths: Sequence[Path]) -> NDArray[np.uint8]:
         """Pixels (N, C, H, W) of files that give equal sizes."""
         first = self._read(paths[0])
-        require_budget(len(paths) * first.size, f"{paths[0].parent.parent}: {len(paths)} images")
+        require_budget(COPIES * len(paths) * first.size, f"{paths[0].parent.parent}: {len(paths)} images")
         stack = np.empty((len(paths), *first.shape), np.uint8)
         for i, file in enumerate(paths):
             pixels = self._read(file)
@@ -134,14 +141,22 @@ def read_picture(file: Path, mode: str) -> Image.Image:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the budget decides
             with Image.open(content, formats=FORMATS) as image:
-                require_budget(8 * image.width * image.height, f"{file}: {image.width} x {image.height} pixels")
+                pixels = image.width * image.height
+                require_budget(PER_PIXEL * pixels, f"{file}: {image.width} x {image.height} pixels")
                 if image.mode[0] in "IF":
                     raise DataError(f"{file}: expected at most 8 bits per channel, came mode {image.mode}")
                 if max(image.size) > MOST_STRETCHED * min(image.size):
                     raise DataError(f"{file}: expected sides at most 1 : {MOST_STRETCHED}, came {image.size}")
                 return image.convert(mode)
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise DataError(f"{file}: expected an image, cannot be read: {error}") from error
+    except DataError:
+        raise
+    except Exception as error:  # Pillow's decoders raise anything on damaged files
+        raise DataError(f"{file}: expected an image, cannot be read: {_words(error)}") from error
+
+
+def _words(error: Exception) -> str:
+    """What an error says, without the address of an object."""
+    return re.sub(r" <_io\.\w+ object at 0x[0-9a-f]+>", "", str(error)) or type(error).__name__
 
 
 def crop(image: Image.Image, size: int) -> Image.Image:

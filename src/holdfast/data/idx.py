@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import struct
 import zipfile
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast import files
-from holdfast.budget import decompressed, require_budget
+from holdfast.arrays import one_error, read_member
+from holdfast.budget import decompressed
 from holdfast.data.dataset import Dataset, Split, checked
 from holdfast.data.npz import read_npz
 from holdfast.data.roots import locate
@@ -93,24 +93,24 @@ def read_pair(
 
 def _read(path: Path, axes: int, archive: str | None) -> tuple[NDArray[np.uint8], str]:
     where, packed = str(path), _compressed(path)
-    try:
-        if path.is_file():
-            data = files.read_regular(path, error=DataError, follow=True)
-        elif packed.is_file() or archive is None:
-            where = str(packed)
+    if path.is_file():
+        return parse_idx(files.read_regular(path, error=DataError, follow=True), axes, where), where
+    if packed.is_file() or archive is None:
+        where = str(packed)
+        with one_error(f"{where}: expected an IDX file compressed by gzip", DataError):
             data = decompressed(files.read_regular(packed, error=DataError, follow=True), where)
-        else:
-            member = f"{Path(archive).stem}/{packed.name}"
-            where = f"{path.with_name(archive)}: {member}"
-            with zipfile.ZipFile(path.with_name(archive)) as members:
-                require_budget(members.getinfo(member).file_size, where)
-                data = decompressed(members.read(member), where)
-    except (OSError, EOFError, KeyError, zlib.error, zipfile.BadZipFile) as error:
-        raise DataError(f"{where}: cannot be read: {error}") from error
+    else:
+        member = f"{Path(archive).stem}/{packed.name}"
+        where = f"{path.with_name(archive)}: {member}"
+        with (
+            one_error(f"{where}: expected an IDX file compressed by gzip", DataError),
+            zipfile.ZipFile(path.with_name(archive)) as members,
+        ):
+            data = decompressed(read_member(members, members.getinfo(member), where, error=DataError), where)
     return parse_idx(data, axes, where), where
 
 
-def parse_idx(data: bytes, axes: int, where: str) -> NDArray[np.uint8]:
+def parse_idx(data: bytes | bytearray, axes: int, where: str) -> NDArray[np.uint8]:
     """The array that the bytes of an IDX file describe: two zeros, type, number of axes, sizes, values.
 
     Raises:
@@ -123,7 +123,10 @@ def parse_idx(data: bytes, axes: int, where: str) -> NDArray[np.uint8]:
     shape = struct.unpack(f">{axes}I", data[4:start])
     if len(data) - start != math.prod(shape):
         raise DataError(f"{where}: expected {math.prod(shape)} bytes for shape {shape}, came {len(data) - start}")
-    return np.frombuffer(data, np.uint8, offset=start).reshape(shape).copy()
+    if 0 in shape:
+        raise DataError(f"{where}: expected at least one value, came shape {shape}")
+    values = np.frombuffer(data if isinstance(data, bytearray) else bytearray(data), np.uint8, offset=start)
+    return values.reshape(shape)
 
 
 def _names(stem: str) -> tuple[str, str]:

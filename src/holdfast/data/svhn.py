@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.budget import require_budget
+from holdfast import files
 from holdfast.data.dataset import Dataset, Split, checked
 from holdfast.data.digits import DIGITS
+from holdfast.data.mat import read_mat
 from holdfast.data.npz import read_npz
 from holdfast.data.roots import locate
 from holdfast.errors import DataError
@@ -40,8 +40,7 @@ class Svhn:
         return Dataset("svhn", DIGITS, train, test)
 
 
-WIDTHS = {"uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "uint32": 4, "int32": 4, "single": 4}
-"""Bytes of one value of MATLAB's kinds; 8 of others."""
+ARRAYS = ("X", "y")
 
 
 def _split(place: Path, part: str) -> Split:
@@ -57,19 +56,14 @@ def _split(place: Path, part: str) -> Split:
 
 
 def _load(path: Path) -> dict[str, NDArray[Any]]:
-    from scipy.io import loadmat, whosmat
-    from scipy.io.matlab import MatReadError
-
     try:
-        stated = {name: math.prod(shape) * WIDTHS.get(kind, 8) for name, shape, kind in whosmat(path)}
-        require_budget(sum(stated.get(name, 0) for name in ("X", "y")), str(path))
-        arrays = loadmat(path, variable_names=("X", "y"))
-    except (OSError, ValueError, TypeError, NotImplementedError, zlib.error, MatReadError) as error:
+        arrays = read_mat(files.read_regular(path, error=DataError, follow=True), ARRAYS, str(path))
+    except (ValueError, zlib.error) as error:
         raise DataError(f"{path}: expected a MATLAB file, cannot be read: {error}") from error
-    for name in ("X", "y"):
-        if not isinstance(arrays.get(name), np.ndarray):
+    for name in ARRAYS:
+        if name not in arrays:
             raise DataError(f"{path}: expected an array {name}")
-    return dict(arrays)
+    return arrays
 
 
 def _complete(place: Path) -> bool:

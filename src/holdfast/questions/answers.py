@@ -18,8 +18,10 @@ import polars as pl
 
 from holdfast import files
 from holdfast.errors import LedgerError
+from holdfast.json_text import parse_json_object
 from holdfast.parquet import from_parquet, to_parquet
 from holdfast.questions.question import Record
+from holdfast.records import parse_record
 
 DIRECTORY = "answers"
 EARLIER = ("analyses", "measures")
@@ -219,14 +221,13 @@ def shown(answers: Sequence[Answer], *, run: str, place: int, classes: Sequence[
 def _read(path: Path) -> tuple[AnswerKey, tuple[Record, ...]]:
     content = files.read_checked(path, remedy=REMEDY)
     try:
-        value = json.loads(content)
-        records = tuple(value.pop("records"))
-        key = AnswerKey(**value)
-        if not all(isinstance(record, dict) for record in records) or not isinstance(key.settings, dict):
-            raise ValueError("settings and records are objects")
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise LedgerError(f"{path}: expected an answer that holdfast wrote{REMEDY}") from None
-    return key, records
+        value = parse_json_object(content)
+        records = value.pop("records", None)
+        if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
+            raise ValueError("expected a list of objects as records")
+        return parse_record(AnswerKey, value), tuple(records)
+    except ValueError as error:
+        raise LedgerError(f"{path}: expected an answer that holdfast wrote; {error}{REMEDY}") from None
 
 
 def _rows_of(path: Path) -> pl.DataFrame:

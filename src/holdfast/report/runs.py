@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,6 +16,8 @@ from holdfast.analysis.measures import Measured, read_measured
 from holdfast.analysis.store import Answer, read_answers
 from holdfast.analysis.worst_case import attempts
 from holdfast.errors import LedgerError
+from holdfast.facts import checked_facts
+from holdfast.json_text import parse_json_object
 from holdfast.questions.answers import Answer as Answered
 from holdfast.questions.answers import Answers, Store
 from holdfast.report.gallery import Gallery, read_galleries
@@ -119,8 +120,7 @@ def read_run(path: Path) -> RunData:
         others = rows  # nothing else to show
     galleries, names = read_galleries(path / "gallery"), set(graded["check"])
     answers = tuple(read_answers(path))
-    # JSON may hold lone surrogates, which tables and UTF-8 cannot.
-    name = facts["name"].encode("utf-8", "replace").decode()
+    name = facts["name"]
     return _labelled(
         RunData(
             label=name,
@@ -196,11 +196,12 @@ def _facts(path: Path) -> dict[str, Any]:
     if not path.exists():
         raise LedgerError(f"{path}: expected the facts of a run, found no such file")
     facts = _json(_text(path), str(path))
+    try:
+        checked_facts({name: value for name, value in facts.items() if value is not None})
+    except ValueError as error:
+        raise LedgerError(f"{path}: {error}") from None
     if not isinstance(facts.get("name"), str) or not facts["name"]:
         raise LedgerError(f"{path}: expected a name of the run under 'name', got {facts.get('name')!r}")
-    for key in ("versions", "data", "model", "weights", "seconds", "not_run", "init_from", "bases"):
-        if not isinstance(facts.get(key, {}), dict | None):
-            raise LedgerError(f"{path}: expected an object under '{key}', got {type(facts[key]).__name__}")
     return facts
 
 
@@ -213,12 +214,9 @@ def _epochs(path: Path) -> tuple[Mapping[str, Any], ...]:
 
 def _json(text: str, where: str) -> dict[str, Any]:
     try:
-        value = json.loads(text)
-    except json.JSONDecodeError as error:
+        return parse_json_object(text)
+    except ValueError as error:
         raise LedgerError(f"{where}: expected JSON, got something damaged ({error})") from error
-    if not isinstance(value, dict):
-        raise LedgerError(f"{where}: expected a JSON object, got {type(value).__name__}")
-    return value
 
 
 def _text(path: Path) -> str:

@@ -18,6 +18,8 @@ from filelock import FileLock, Timeout
 
 from holdfast import files
 from holdfast.errors import CheckpointError, RecipeError
+from holdfast.facts import checked_facts
+from holdfast.json_text import parse_json_object
 from holdfast.models import read_metadata
 from holdfast.recipe import Recipe, parse_stored, plain, to_yaml
 from holdfast.results import Ledger
@@ -94,12 +96,11 @@ class Run:
             self.info_file, error=CheckpointError, remedy="; restore it, or start over with --fresh"
         )
         try:
-            said: dict[str, Any] = json.loads(content)
-        except ValueError:
-            said = None  # type: ignore[assignment]
-        if not isinstance(said, dict):
-            raise CheckpointError(f"{self.info_file}: expected JSON written by holdfast; delete it and repeat")
-        return said
+            return checked_facts(parse_json_object(content, exact=True))
+        except ValueError as error:
+            raise CheckpointError(
+                f"{self.info_file}: expected JSON written by holdfast; {error}; delete it and repeat"
+            ) from None
 
     def tell(self, **facts: Any) -> None:
         """Add facts to `run.json`."""

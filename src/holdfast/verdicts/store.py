@@ -14,6 +14,8 @@ from typing import Any
 
 from holdfast import files
 from holdfast.errors import LedgerError
+from holdfast.json_text import parse_json
+from holdfast.records import parse_record
 from holdfast.verdicts.record import Verdict
 
 NAMES = ("run", "weights", "weights_hash", "seed")
@@ -77,13 +79,16 @@ def flat(one: Stored) -> dict[str, Any]:
 def _read(file: Path) -> list[Stored]:
     content = files.read_checked(file, remedy="; delete it and audit again")
     try:
-        return [_stored(record) for record in json.loads(content)]
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        line = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise LedgerError(f"{file}: expected verdicts by holdfast ({line}); delete it and audit again") from None
+        records = parse_json(content)
+        if not isinstance(records, list):
+            raise ValueError(f"expected a list, got {type(records).__name__}")
+        return [_stored(record) for record in records]
+    except ValueError as error:
+        raise LedgerError(f"{file}: expected verdicts by holdfast ({error}); delete it and audit again") from None
 
 
-def _stored(record: dict[str, Any]) -> Stored:
-    run, weights, digest, seed = (record[name] for name in NAMES)
+def _stored(record: object) -> Stored:
+    if not isinstance(record, dict):
+        raise ValueError(f"expected an object, got {type(record).__name__}")
     fields = {name: value for name, value in record.items() if name not in NAMES}
-    return Stored(run, weights, digest, seed, Verdict(**fields))
+    return parse_record(Stored, {**{name: record.get(name) for name in NAMES}, "verdict": parse_record(Verdict, fields)})

@@ -1,0 +1,65 @@
+"""What `run.json` says of a run: the facts that commands and reports read, with their types; others may be added."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from holdfast.records import check_fields
+
+
+class _Facts(BaseModel):
+    model_config = ConfigDict(extra="allow", strict=True, protected_namespaces=())
+
+
+class _Data(_Facts):
+    name: str | None = None
+    fingerprint: str | None = None
+    examples: str | None = None
+    classes: list[str] | None = None
+    shape: list[int] | None = None
+    train: int | None = None
+    validation: int | None = None
+    test: int | None = None
+
+
+class _Outputs(_Facts):
+    precision: str
+    values: list[list[float | None]]
+
+
+class _Weights(_Facts):
+    sha256: str | None = None
+    outputs: _Outputs | None = None
+
+
+class _Model(_Facts):
+    name: str | None = None
+    parameters: int | None = None
+
+
+class _Run(_Facts):
+    name: str | None = None
+    seed: int | None = None
+    block: int | None = None
+    versions: dict[str, str] | None = None
+    data: _Data = _Data()
+    model: _Model = _Model()
+    weights: dict[str, _Weights] = {}  # noqa: RUF012  pydantic copies it
+    seconds: dict[str, float] = {}  # noqa: RUF012
+    not_run: dict[str, dict[str, int]] = {}  # noqa: RUF012
+    init_from: dict[str, Any] = {}  # noqa: RUF012
+    bases: dict[str, dict[str, Any]] = {}  # noqa: RUF012
+    fitted: dict[str, Any] | None = None
+    network: dict[str, Any] | None = None
+
+
+def checked_facts(facts: dict[str, Any]) -> dict[str, Any]:
+    """The same facts, once those that holdfast reads are known to have their types.
+
+    Raises:
+        ValueError: in one line, naming the first that has not.
+    """
+    check_fields(_Run, facts)
+    return facts
