@@ -1,6 +1,6 @@
 # Two commands are enough: `make quickstart` and `make test`. Both set up .venv when it is missing or stale.
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test test-all fuzz mutants lint bench sbom clean
+.PHONY: help quickstart test test-all fuzz mutants chaos lint bench sbom clean
 
 PYTHON ?= python3
 VENV := .venv
@@ -10,6 +10,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 WORKERS ?= 2
 MINUTES ?= 60
+FAULTS ?= 500
 # Tests and hypothesis examples are the same in every `make test`; these search at random, in a random order.
 ifndef SEED
 SEED := $(shell $(PYTHON) -c "import random; print(random.randrange(2**31))")
@@ -22,6 +23,7 @@ help:
 	@echo "make test-all     also the slow, browser and distributed tests, in random order and with random examples"
 	@echo "make fuzz         the default tests in random order and with random examples; SEED=... repeats a search"
 	@echo "make mutants      break the code at random and list the faults that no test notices; MINUTES=60 PACKAGES=certify"
+	@echo "make chaos        kill, starve and damage a short run and list the promises that break; FAULTS=500 SEED=0 MINUTES=60"
 	@echo "make lint         ruff, format check, strict types, import directions"
 	@echo "make bench        measure speed against peers and bare loops"
 	@echo "make sbom         list the packages of the default install: dist/sbom.cdx.json (CycloneDX) and dist/licences.md"
@@ -62,6 +64,9 @@ fuzz: $(VENV)/.dev
 mutants: $(VENV)/.dev
 	$(ONE_THREAD) $(BIN)/python -m tests.mutants --minutes $(MINUTES) $(PACKAGES)
 
+chaos: $(VENV)/.dev
+	$(ONE_THREAD) $(BIN)/python -m tests.chaos --faults $(FAULTS) --seed $(SEED) --minutes $(MINUTES)
+
 bench: $(VENV)/.dev
 	$(ONE_THREAD) $(BIN)/python benchmarks/streams.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/pgd.py
@@ -81,4 +86,4 @@ sbom: $(VENV)/.core
 	$(BIN)/python -m tests.supply dist
 
 clean:
-	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants dist build
+	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants .chaos dist build

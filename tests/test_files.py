@@ -187,7 +187,7 @@ def test_what_kills_may_have_left_is_accepted_and_what_was_never_written_is_not(
     for content in (b"1", b"2"):
         write_checked(path, content)
     with monkeypatch.context() as patched:
-        patched.setattr(files, "_written", None)  # killed again and again after the checksum was noted
+        patched.setattr(files, "_temporary", None)  # killed again and again after the checksum was noted
         for content in (b"3", b"3", b"4"):
             with pytest.raises(TypeError):
                 write_checked(path, content)
@@ -237,6 +237,31 @@ def test_what_was_written_and_is_gone_is_missing_unless_it_was_removed(tmp_path)
     assert (tmp_path / CHECKSUMS).read_text().count("removed") == 2
 
 
+def test_a_file_that_a_kill_kept_from_appearing_is_not_missing(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "_temporary", None)  # killed after the checksum was noted
+        with pytest.raises(TypeError):
+            write_checked(path, b"content")
+    assert not files.is_missing(path)
+    assert files.missing_files(tmp_path) == []
+    write_checked(path, b"content")
+    path.unlink()
+    assert files.is_missing(path)
+    assert files.missing_files(tmp_path) == [path]
+
+
+def test_a_file_that_a_kill_kept_from_being_noted_is_noted_by_the_next_process(tmp_path):
+    path, journal = tmp_path / "ledger" / "part", tmp_path / "ledger" / CHECKSUMS
+    write_checked(path, b"content")
+    journal.write_text("".join(line for line in journal.read_text().splitlines(keepends=True) if line[0] != "#"))
+    files.tidy(tmp_path)
+    files.tidy(tmp_path)
+    assert journal.read_text().count("# written  part") == 1
+    path.unlink()
+    assert files.is_missing(path)
+
+
 def test_another_directory_of_the_same_name_has_checksums_of_its_own(tmp_path):
     for content in (b"first", b"other"):
         write_checked(tmp_path / "run" / "file", content)
@@ -265,9 +290,71 @@ def test_what_a_kill_left_half_written_is_removed(tmp_path):
     (left,) = (tmp_path / "ledger").iterdir()
     for other in (".notes.tmp", "file.tmp"):
         (tmp_path / other).write_text("mine")
-    files.remove_temporary(tmp_path)
+    files.tidy(tmp_path)
     assert not left.exists()
     assert names(tmp_path) == [".notes.tmp", "file.tmp", "ledger"]
+
+
+def test_what_a_living_process_writes_and_what_is_no_file_of_ours_stays(tmp_path):
+    name = f".page.{'0' * 16}.tmp"
+    (tmp_path / "link").mkdir()
+    (tmp_path / "link" / name).symlink_to(tmp_path / "private")
+    (tmp_path / "private").write_text("mine")
+    (tmp_path / "directory" / name).mkdir(parents=True)
+    (tmp_path / "directory" / name.upper()).write_text("mine")
+    before = sorted(tmp_path.rglob("*"))
+    with replacing(tmp_path / "page") as file:
+        (written,) = set(tmp_path.rglob("*")) - set(before)
+        for below in (tmp_path, tmp_path / "link", tmp_path / "directory"):
+            files.remove_temporary(below)
+        assert set(tmp_path.rglob("*")) == {*before, written}
+        file.write(b"whole")
+    assert (tmp_path / "page").read_bytes() == b"whole"
+    assert set(tmp_path.rglob("*")) == {*before, tmp_path / "page"}
+
+
+def test_what_a_kill_left_is_removed_where_the_next_file_is_written(tmp_path):
+    left = tmp_path / f".page.{'0' * 16}.tmp"
+    left.write_text("half")
+    with replacing(tmp_path / "other") as file:
+        file.write(b"whole")
+    assert names(tmp_path) == ["other"]
+
+
+def test_a_file_that_another_process_removed_before_it_was_locked_is_made_again(tmp_path, monkeypatch):
+    lock, removed = files._lock, []
+
+    def late(handle, *flags):
+        if not removed:
+            removed.extend(tmp_path.iterdir())
+            removed[0].unlink()
+        return lock(handle, *flags)
+
+    monkeypatch.setattr(files, "_lock", late)
+    with replacing(tmp_path / "page") as file:
+        file.write(b"whole")
+    assert len(removed) == 1
+    assert (tmp_path / "page").read_bytes() == b"whole"
+    assert names(tmp_path) == ["page"]
+
+
+@pytest.mark.parametrize("call", ["open", "replace"])
+def test_errors_name_the_file_and_not_the_temporary_one(tmp_path, monkeypatch, call):
+    path = tmp_path / "page"
+
+    def failing(*rest, **options):
+        raise PermissionError(errno.EACCES, "Permission denied", rest[0], None, "second")
+
+    monkeypatch.setattr(os, call, failing)
+    with pytest.raises(PermissionError) as caught, replacing(path) as file:
+        file.write(b"whole")
+    assert (caught.value.filename, caught.value.filename2) == (str(path), None)
+
+
+def test_names_of_the_greatest_length_are_written(tmp_path):
+    for name in ("x" * 255, "é" * 127):
+        write_checked(tmp_path / name, b"content")
+        assert read_checked(tmp_path / name) == b"content"
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,13 @@ A file appears under its name at once: it is written under a random temporary na
 flushed to disk and renamed, and the directory is flushed as well. Before that its SHA-256 is appended to the
 `checksums.txt` of its directory, in the format of `sha256sum`. So whatever a kill or a loss of power leaves has a
 checksum there, and reading refuses content without one of those that belong to the name: what was never written there.
-Files of versions that kept no checksums are read as they are.
+Once a file is there for the first time, a comment says so, and its absence is an error from then on. Files of versions
+that kept no checksums are read as they are.
 """
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import hashlib
 import io
@@ -17,7 +19,7 @@ import re
 import secrets
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -27,7 +29,11 @@ from holdfast.errors import HoldfastError, LedgerError
 CHECKSUMS = "checksums.txt"
 TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")
 """Names of files that are being written."""
-LINE = re.compile(r"([0-9a-f]{64}|removed) {2}(.+)")
+LINE = re.compile(r"([0-9a-f]{64}|removed|# written) {2}(.+)")
+"""The checksum that a file is about to have, that it was deleted on purpose, or that it is there (a comment)."""
+WRITTEN = "# written"
+LONGEST = 40
+"""Characters of a name that the name of its temporary file repeats, which could become too long otherwise."""
 GUARDED = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe must not keep anybody waiting
 
 
@@ -93,57 +99,87 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
     """
     directory = next(iter(contents)).parent
     directory.mkdir(parents=True, exist_ok=True)
-    _note(directory / CHECKSUMS, {path.name: hashlib.sha256(content).hexdigest() for path, content in contents.items()})
+    journal, new = directory / CHECKSUMS, [path.name for path in contents if not path.exists()]
+    _note(journal, {path.name: hashlib.sha256(content).hexdigest() for path, content in contents.items()})
     with ExitStack() as unfinished:
         temporary: dict[Path, Path] = {}
         for path, content in contents.items():
-            temporary[path] = _temporary(path)
-            unfinished.callback(temporary[path].unlink, missing_ok=True)
-            with _written(temporary[path], path) as file:
+            temporary[path], file = unfinished.enter_context(_temporary(path))
+            with _named(path):
                 file.write(content)
+                _flush(file)
         for path in contents:
-            temporary[path].replace(path)
+            _rename(temporary[path], path)
     _flush_directory(directory)
+    if new:
+        _note(journal, dict.fromkeys(new, WRITTEN), flush=False)  # may be lost with the power: it warns, and no more
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """A new file that takes the place of `path` once it is complete and on disk; an error leaves all as it was."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = _temporary(path)
-    try:
-        with _written(temporary, path) as file:
+    remove_temporary(path.parent)
+    with _temporary(path) as (temporary, file):
+        with _named(path):
             yield file
-        temporary.replace(path)
-        _flush_directory(path.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _temporary(path: Path) -> Path:
-    """A name beside a path that nobody else can have made."""
-    return path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+            _flush(file)
+        _rename(temporary, path)
+    _flush_directory(path.parent)
 
 
 @contextmanager
-def _written(temporary: Path, path: Path) -> Iterator[BinaryIO]:
-    """A new file, which is on disk afterwards; errors name the path whose place it will take."""
-    handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-    with _named(path), open(handle, "w+b") as file:
-        yield file
-        file.flush()
-        os.fsync(handle)
+def _temporary(path: Path) -> Iterator[tuple[Path, BinaryIO]]:
+    """A new file beside a path under a name that nobody else can have made; deleted at the end unless it was renamed.
+
+    As long as it is open it is locked, so that no other process takes it for what a kill has left.
+    """
+    while True:
+        temporary = path.with_name(f".{path.name[:LONGEST]}.{secrets.token_hex(8)}.tmp")
+        with _named(path, always=True):
+            handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        with ExitStack() as unfinished:
+            unfinished.callback(temporary.unlink, missing_ok=True)
+            file = unfinished.enter_context(open(handle, "w+b"))
+            _lock(handle)
+            if os.fstat(handle).st_nlink:  # else another process has deleted it before it was locked
+                yield temporary, file
+                return
+
+
+def _lock(handle: int, flags: int = fcntl.LOCK_EX) -> bool:
+    """Lock an open file; False where a living process has done so, or where the file system has no locks."""
+    try:
+        fcntl.flock(handle, flags)
+    except OSError:
+        return False
+    return True
+
+
+def _flush(file: BinaryIO) -> None:
+    file.flush()
+    os.fsync(file.fileno())
 
 
 @contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """Let errors of the system say which file they are about, such as that the disk is full."""
+def _named(path: Path, *, always: bool = False) -> Iterator[None]:
+    """Let errors of the system say which file they are about, such as that the disk is full.
+
+    Args:
+        path: the file.
+        always: also where they name another, which only we know of.
+    """
     try:
         yield
     except OSError as error:
-        if error.filename is None:
-            error.filename = str(path)
+        if error.filename is None or always:
+            error.filename, error.filename2 = str(path), None
         raise
+
+
+def _rename(temporary: Path, path: Path) -> None:
+    with _named(path, always=True):
+        temporary.replace(path)
 
 
 def remove(path: Path) -> None:
@@ -155,7 +191,13 @@ def remove(path: Path) -> None:
 
 def is_missing(path: Path) -> bool:
     """Whether a file was written and is gone, though nobody removed it on purpose."""
-    return not path.exists() and bool(_known(path))
+    return not path.exists() and path.name in _Journal(path.parent / CHECKSUMS).written()
+
+
+def missing_files(directory: Path) -> list[Path]:
+    """The files of a directory that were written and are gone, though nobody removed them on purpose."""
+    written = sorted(_Journal(directory / CHECKSUMS).written())
+    return [directory / name for name in written if not (directory / name).exists()]
 
 
 def safe_names(texts: Sequence[str]) -> list[str]:
@@ -189,11 +231,29 @@ def refuse_links(directory: Path, *, error: type[HoldfastError] = LedgerError) -
 
 
 def remove_temporary(directory: Path) -> None:
-    """Delete what processes that were killed have left half written, in a directory and in those below it."""
+    """Delete what processes that were killed have left half written in a directory; what others write now stays."""
+    for entry in _entries(directory):
+        if TEMPORARY.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
+            with suppress(OSError):
+                _remove_unless_locked(Path(entry))
+
+
+def _remove_unless_locked(path: Path) -> None:
+    handle = os.open(path, GUARDED | os.O_NOFOLLOW)
+    try:
+        if stat.S_ISREG(os.fstat(handle).st_mode) and _lock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB):
+            path.unlink(missing_ok=True)
+    finally:
+        os.close(handle)
+
+
+def tidy(directory: Path) -> None:
+    """Put in order what a killed process has left in a directory and in those below it; nobody else may write there."""
     for below in (directory, *(path for path in directory.glob("*") if path.is_dir() and not path.is_symlink())):
-        for entry in _entries(below):
-            if TEMPORARY.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
-                Path(entry).unlink(missing_ok=True)
+        remove_temporary(below)
+        journal = _Journal(below / CHECKSUMS)
+        if new := [name for name in journal.names() if name not in journal.written() and (below / name).exists()]:
+            _note(below / CHECKSUMS, dict.fromkeys(new, WRITTEN), flush=False)
 
 
 def _entries(directory: Path) -> list[os.DirEntry[str]]:
@@ -214,8 +274,8 @@ def _known(path: Path) -> set[str]:
     return _Journal(path.parent / CHECKSUMS).known(path.name)
 
 
-def _note(file: Path, lines: Mapping[str, str]) -> None:
-    """Append a line for each name to `checksums.txt` and flush it to disk."""
+def _note(file: Path, lines: Mapping[str, str], *, flush: bool = True) -> None:
+    """Append a line for each name to `checksums.txt`, and flush it to disk."""
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     with _named(file), open(os.open(file, flags, 0o666), "r+b") as journal:
         end = journal.seek(0, io.SEEK_END)
@@ -225,7 +285,8 @@ def _note(file: Path, lines: Mapping[str, str]) -> None:
         text = "".join(f"{what}  {name}\n" for name, what in lines.items())
         journal.write(f"{chr(10) * torn}{text}".encode())
         journal.flush()
-        os.fsync(journal.fileno())
+        if flush:
+            os.fsync(journal.fileno())
 
 
 @functools.lru_cache(maxsize=64)
@@ -238,28 +299,49 @@ class _Journal:
 
     def __init__(self, file: Path) -> None:
         self._file, self._state = file, (0, 0, 0)
-        self._content, self._known = b"", dict[str, set[str]]()
+        self._content, self._known, self._written = b"", dict[str, set[str]](), set[str]()
 
     def known(self, name: str) -> set[str]:
         """All checksums of a file since it was removed last."""
+        self._refresh()
+        return self._known.get(name, set())
+
+    def names(self) -> list[str]:
+        """All files that have checksums."""
+        self._refresh()
+        return list(self._known)
+
+    def written(self) -> set[str]:
+        """Names of the files that were there once and were not removed since."""
+        self._refresh()
+        return self._written
+
+    def _refresh(self) -> None:
         try:
             stated = os.stat(self._file, follow_symlinks=False)
         except FileNotFoundError:
-            return set()
+            self._forget()
+            self._state = (0, 0, 0)
+            return
         state = (stated.st_ino, stated.st_size, stated.st_mtime_ns)
         if state != self._state:
             self._read_on(read_regular(self._file))
             self._state = state
-        return self._known.get(name, set())
+
+    def _forget(self) -> None:
+        self._content, self._known, self._written = b"", {}, set()
 
     def _read_on(self, content: bytes) -> None:
         if not content.startswith(self._content):
-            self._content, self._known = b"", {}
+            self._forget()
         for line in content[len(self._content) :].decode("utf-8", "replace").split("\n"):
             if match := LINE.fullmatch(line):
                 what, name = match.groups()
                 if what == "removed":
                     self._known.pop(name, None)
+                    self._written.discard(name)
+                elif what == WRITTEN:
+                    self._written.add(name)
                 else:
                     self._known.setdefault(name, set()).add(what)
         self._content = content[: content.rfind(b"\n") + 1]
@@ -269,6 +351,7 @@ def _flush_directory(path: Path) -> None:
     """A renamed file is where it is after a loss of power only when its directory is on disk."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(handle)
+        with _named(path):
+            os.fsync(handle)
     finally:
         os.close(handle)

@@ -1,5 +1,6 @@
 """What the verbs show, and how they stop."""
 
+import errno
 import os
 import signal
 import time
@@ -9,12 +10,22 @@ import typer
 
 from holdfast.cli.overview import short_names
 from holdfast.cli.screen import Bar, between_steps, interrupt_on_kill, interval, percent, resumable, table
+from holdfast.errors import HoldfastError
 
 
 def send(number):
     """Send this process a signal and give its handler time to run."""
     os.kill(os.getpid(), number)
     signal.sigtimedwait([], 0.1)
+
+
+@pytest.fixture
+def handlers():
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    interrupt_on_kill()
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def test_the_first_signal_waits_for_the_step_and_the_second_does_not():
@@ -52,7 +63,7 @@ def test_short_work_leaves_no_lines(capsys):
     assert capsys.readouterr() == ("", "")
 
 
-def test_an_interruption_of_what_is_saved_says_how_to_resume(capsys):
+def test_an_interruption_of_what_is_saved_says_how_to_resume(capsys, handlers):
     with pytest.raises(typer.Exit) as end, resumable():
         raise KeyboardInterrupt
     assert end.value.exit_code == 130
@@ -62,20 +73,20 @@ def test_an_interruption_of_what_is_saved_says_how_to_resume(capsys):
         raise ZeroDivisionError
 
 
+def test_a_full_disk_under_what_is_saved_says_how_to_resume(handlers):
+    with pytest.raises(HoldfastError) as caught, resumable():
+        raise OSError(errno.ENOSPC, "No space left on device", "a")
+    said = "a: No space left on device; free some space; everything done before is saved, repeat the same command"
+    assert str(caught.value).startswith(said)
+    with pytest.raises(FileExistsError), resumable():  # the same command cannot succeed
+        raise FileExistsError(errno.EEXIST, "File exists", "a")
+
+
 def test_handlers_come_back_after_an_error():
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(ZeroDivisionError), between_steps():
         raise ZeroDivisionError
     assert signal.getsignal(signal.SIGINT) is before
-
-
-@pytest.fixture
-def handlers():
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    interrupt_on_kill()
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

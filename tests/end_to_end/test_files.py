@@ -89,6 +89,81 @@ def test_what_a_killed_process_left_half_written_is_removed_by_the_next(place):
     assert not any(file.exists() for file in left)
 
 
+READERS = (
+    ("report", RUN, "--out", "page.html"),
+    ("compare", RUN, "other"),
+    ("select", RUN, "--by", "clean", "--accuracy", "0.5", "--within", "0.5"),
+)
+
+
+@pytest.mark.parametrize("change", ["deleted", "emptied", "changed"])
+def test_epochs_that_are_gone_or_changed_are_named_by_all_who_show_them(place, change):
+    shutil.copytree(place / RUN, place / "other")
+    file = place / RUN / "metrics.jsonl"
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"" if change == "emptied" else lines[0])
+    if change == "deleted":
+        file.unlink()
+    problem = "was written and is missing" if change == "deleted" else "damaged or changed since it was written"
+    for argv in (*READERS, ("evaluate", RUN), ("run", "tiny.yaml")):
+        assert f"{RUN}/metrics.jsonl: {problem}" in refused(*argv, cwd=place), argv
+    assert not (place / "page.html").exists()
+
+
+@pytest.mark.parametrize("pattern", ["run.json", "recipe.yaml", "ledger/*.parquet", "gallery/*.npz", "verdicts/*.json"])
+def test_what_a_page_shows_and_is_gone_is_named_and_nothing_is_left_out(place, pattern):
+    (place / "more.yaml").write_text(CHECKED.replace("[clean", "[{pgd: {threat: {linf: 0.1}, steps: 2}}, clean"))
+    good("run", "more.yaml", cwd=place)
+    shutil.copytree(place / RUN, place / "other")
+    file = sorted((place / RUN).glob(pattern))[0]
+    file.unlink()
+    for argv in READERS:
+        line = refused(*argv, cwd=place)
+        assert f"{file.relative_to(place)}: was written and is missing; restore it" in line, argv
+    assert not (place / "page.html").exists()
+
+
+def test_rows_that_are_gone_are_measured_again(place):
+    before = good("report", RUN, cwd=place), good("run", "tiny.yaml", cwd=place)
+    part = sorted((place / RUN / "ledger").glob("*.parquet"))[0]
+    part.unlink()
+    assert good("run", "tiny.yaml", cwd=place) == before[1]
+    assert part.exists()
+    assert good("report", RUN, cwd=place) == before[0]
+
+
+def test_best_weights_that_are_gone_are_named_and_results_of_them_stay(place):
+    shutil.copytree(place / RUN, place / "other")
+    before = [good(*argv, cwd=place) for argv in READERS]
+    page = (place / "page.html").read_bytes()
+    (place / RUN / "best.safetensors").unlink()
+    for argv in (["run", "tiny.yaml"], ["train", "tiny.yaml"], ["evaluate", RUN], ["audit", RUN]):
+        assert f"{RUN}/best.safetensors: was written and is missing" in refused(*argv, cwd=place)
+    assert [good(*argv, cwd=place) for argv in READERS] == before  # their numbers are those of the best weights
+    assert (place / "page.html").read_bytes() == page
+
+
+@pytest.mark.parametrize(
+    ("argv", "where"),
+    [
+        (("evaluate", RUN), RUN),
+        (("report", RUN, "--out", "pages/page.html"), "pages"),
+        (("report", RUN, "--headline", "pages/numbers.json"), "pages"),
+        (("corrupt", "digits", "--out", "foggy", "--kinds", "fog", "--severities", "1", "--subset", "10"), "foggy"),
+        (("data", "make", "pages/digits.npz", "--from", "digits"), "pages"),
+        (("attack", RUN, "--attack", "fgsm", "--norm", "linf", "--eps", "0.1", "--save-npz", "pages/z.npz"), "pages"),
+    ],
+)
+def test_what_a_killed_command_left_half_written_is_removed_by_the_next(place, argv, where):
+    good(*argv, cwd=place)
+    left = place / where / f".page.html.{'0' * 16}.tmp"
+    left.write_text("half")
+    if argv[0] == "data":
+        (place / "pages/digits.npz").unlink()
+    holdfast(*argv, cwd=place)
+    assert not left.exists()
+
+
 HOLD = """
 import sys, time
 from pathlib import Path

@@ -13,6 +13,7 @@ from holdfast.budget import VARIABLE, parse_bytes
 from holdfast.cli.locks import released_at_the_end
 from holdfast.cli.memory import keep_freed_memory
 from holdfast.cli.output import echo
+from holdfast.cli.system_errors import in_words
 from holdfast.errors import HoldfastError
 from holdfast.halving import is_out_of_memory
 
@@ -86,9 +87,7 @@ def main() -> None:
         sys.stderr.close()
         sys.exit(141)
     except OSError as error:
-        if error.filename is None:
-            raise
-        _fail(f"{error.filename}: {error.strerror}")
+        _fail(" ".join(in_words(error).split()))
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise

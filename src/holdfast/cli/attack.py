@@ -14,7 +14,7 @@ from holdfast.cli.networks import Ready, prepared
 from holdfast.cli.options import Json
 from holdfast.cli.output import echo_json
 from holdfast.cli.request import Request
-from holdfast.cli.screen import interrupt_on_kill, resumable, say
+from holdfast.cli.screen import resumable, say
 from holdfast.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ class SavingOptions:
 
 
 @grouped
+@resumable()
 def command(
     name_: Annotated[str, typer.Option("--attack", help="A name of `holdfast list attacks`.")],
     options: AttackOptions, save: SavingOptions,
@@ -77,20 +78,18 @@ def command(
     from holdfast.corruptions import Clean
     from holdfast.report import write_report
 
-    interrupt_on_kill()
     request = Request(
         verb="attack", run=run, network=network, images=images, work=work, order=order, budget=budget
     )  # fmt: skip
     attack = options.attack(name_)
-    with resumable():
-        ready = alone(prepared(request), [Clean(), attack], budget)
-        saving = Saving.of(ready, save.save_images, save.save_npz)
-        conduct.evaluate(
-            ready.run, ready.subjects[0], ready.splits, ready.checks, ready.how, ready.seed, quiet=as_json,
-            points=saving.points,
-        )  # fmt: skip
-        saved = saving.save(ready)
-        report = write_report([ready.run.path], ready.run.path / "report.html")
+    ready = alone(prepared(request), [Clean(), attack], budget)
+    saving = Saving.of(ready, save.save_images, save.save_npz)
+    conduct.evaluate(
+        ready.run, ready.subjects[0], ready.splits, ready.checks, ready.how, ready.seed, quiet=as_json,
+        points=saving.points,
+    )  # fmt: skip
+    saved = saving.save(ready)
+    report = write_report([ready.run.path], ready.run.path / "report.html")
     outcome = Outcome.of(ready.run.path, ready.subjects[0].weights, label_of(attack))
     if as_json:
         echo_json({**outcome.record(), "saved": saved, "report": str(report)})

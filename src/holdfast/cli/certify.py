@@ -14,7 +14,7 @@ from holdfast.cli.networks import prepared
 from holdfast.cli.options import Json
 from holdfast.cli.output import echo, echo_json
 from holdfast.cli.request import Request
-from holdfast.cli.screen import interrupt_on_kill, resumable, say
+from holdfast.cli.screen import resumable, say
 from holdfast.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ class CertifierOptions:
 
 
 @grouped
+@resumable()
 def command(
     method: Annotated[str, typer.Option("--method", help="A name of `holdfast list certifiers`.")],
     options: CertifierOptions,
@@ -69,16 +70,14 @@ def command(
     from holdfast.corruptions import Clean
     from holdfast.report import write_report
 
-    interrupt_on_kill()
     request = Request(verb="certify", run=run, network=network, images=images, work=work, budget=budget)
     shown = _radii(radii)
     certifier = options.certifier(method, shown)
-    with resumable():
-        ready = alone(prepared(request), [Clean(), certifier], budget)
-        conduct.evaluate(
-            ready.run, ready.subjects[0], ready.splits, ready.checks, ready.how, ready.seed, quiet=as_json
-        )  # fmt: skip
-        report = write_report([ready.run.path], ready.run.path / "report.html")
+    ready = alone(prepared(request), [Clean(), certifier], budget)
+    conduct.evaluate(
+        ready.run, ready.subjects[0], ready.splits, ready.checks, ready.how, ready.seed, quiet=as_json
+    )  # fmt: skip
+    report = write_report([ready.run.path], ready.run.path / "report.html")
     outcome = Certified.of(ready.run.path, ready.subjects[0].weights, label_of(certifier), shown)
     if as_json:
         echo_json({**outcome.record(), "report": str(report)})

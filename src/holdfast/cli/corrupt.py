@@ -12,7 +12,7 @@ from holdfast import files
 from holdfast.cli.groups import Grey, Size, Subset
 from holdfast.cli.options import Json, Root
 from holdfast.cli.output import echo, echo_json
-from holdfast.cli.screen import Bar, interrupt_on_kill, resumable
+from holdfast.cli.screen import Bar, resumable
 from holdfast.errors import RecipeError, unknown
 from holdfast.json_text import parse_json_object
 
@@ -28,6 +28,7 @@ BLOCK = 256  # images corrupted at a time
 FACTS = "corruptions.json"  # what the directory holds
 
 
+@resumable()
 def command(
     data: Annotated[str, typer.Argument(metavar="DATA", help="Data set, image folder or .npz file.")],
     out: Annotated[Path, typer.Option("--out", help="Directory to write to.")],
@@ -45,7 +46,6 @@ def command(
     from holdfast.data import resolve
     from holdfast.data import subset as cut
 
-    interrupt_on_kill()
     chosen, levels = _kinds(family, kinds), _severities(severities)
     if form not in FORMATS:
         raise RecipeError(f"--format: {unknown(form, FORMATS)}")
@@ -61,7 +61,7 @@ def command(
         "format": form, "seed": seed,
     }  # fmt: skip
     _claim(out, facts)
-    with resumable(), Bar(quiet=as_json).stage(f"corrupt {dataset.name}", "kinds x severities") as show:
+    with Bar(quiet=as_json).stage(f"corrupt {dataset.name}", "kinds x severities") as show:
         for number, (kind, severity) in enumerate(_write(dataset, out, family, chosen, levels, form, seed), 1):
             show(number, len(chosen) * len(levels), f"{kind} {severity}")
     if as_json:

@@ -12,7 +12,7 @@ from holdfast.cli.options import Json
 from holdfast.cli.output import echo_json
 from holdfast.cli.presets import limits, table
 from holdfast.cli.request import Request
-from holdfast.cli.screen import interrupt_on_kill, resumable, say
+from holdfast.cli.screen import resumable, say
 from holdfast.cli.summary import show_at_chance, show_left_out, show_summary, summary
 
 Checks = Annotated[
@@ -28,6 +28,7 @@ EPILOG = table()
 
 
 @grouped
+@resumable()
 def command(
     network: NetworkOptions, images: ImageOptions, work: WorkOptions, run: Run = None, checks: Checks = None,
     order: Order = None, budget: Budget = None, fresh: Fresh = False, as_json: Json = False,
@@ -39,16 +40,14 @@ def command(
     from holdfast.cli.outcome import components, show_components
     from holdfast.report import write_report
 
-    interrupt_on_kill()
     request = Request(
         verb="evaluate", run=run, network=network, images=images, work=work, checks=checks, order=order, budget=budget,
         fresh=fresh,
     )  # fmt: skip
-    with resumable():
-        ready = prepared(request)
-        done = ready.run
-        conduct.evaluate_all(done, ready.subjects, ready.splits, ready.checks, ready.how, ready.seed, quiet=as_json)
-        report = write_report([done.path], done.path / "report.html")
+    ready = prepared(request)
+    done = ready.run
+    conduct.evaluate_all(done, ready.subjects, ready.splits, ready.checks, ready.how, ready.seed, quiet=as_json)
+    report = write_report([done.path], done.path / "report.html")
     records = summary([done])
     if as_json:
         record = {"run": str(done.path), "results": records, "yield": components([done])}

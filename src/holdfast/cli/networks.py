@@ -67,7 +67,7 @@ def _trained(path: Path) -> bool:
     from holdfast.runs import Run
 
     run = Run(path)
-    run.check()
+    run.check(reporting=True)
     return bool(run.labels())
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from holdfast.cli.device import Device, device_of
 from holdfast.cli.options import OUT, Fresh, Json, Only, Out, RecipeFile, Root, Set, TensorBoard, names
 from holdfast.cli.output import echo_json
-from holdfast.cli.screen import interrupt_on_kill, resumable, say
+from holdfast.cli.screen import resumable, say
 from holdfast.cli.summary import other_images, show_at_chance, show_left_out, show_summary, summary
 from holdfast.cli.trust import Trust, allowed_code
 
 
+@resumable()
 def command(
     recipe: RecipeFile, set_: Set = None, only: Only = None, out: Out = OUT, data_root: Root = None,
     fresh: Fresh = False, device: Device = None, tensorboard: TensorBoard = False, trust: Trust = False,
@@ -23,26 +24,24 @@ def command(
     from holdfast.recipe import load_recipes
     from holdfast.report import write_report
 
-    interrupt_on_kill()
     recipes = load_recipes(recipe, set_ or (), only=names(only))
     code = allowed_code(recipes, recipe, trust=trust)
     jobs = work.jobs(recipes, out, fresh=fresh, trust=code)
     place = device_of(device)
-    with resumable():
-        for job in jobs:
-            splits = work.images(job, data_root)
-            work.foresee(job, splits)
-            work.train(job, splits, quiet=as_json, device=place if device else None, tensorboard=tensorboard)
-            if work.is_first():
-                ready = work.evaluate_run(job, splits, job.recipe.checks, place, quiet=as_json)
-                for question in job.recipe.analyses:
-                    answer(ready, question, trust=code, quiet=as_json)
-        if not work.is_first():
-            return
-        runs = [job.run for job in jobs]
-        everything = out / jobs[0].recipe.name.split("/")[0]
-        shown = find_runs([everything]) if only else [run.path for run in runs]  # those of other variants, too
-        report = write_report(shown, everything / "report.html")
+    for job in jobs:
+        splits = work.images(job, data_root)
+        work.foresee(job, splits)
+        work.train(job, splits, quiet=as_json, device=place if device else None, tensorboard=tensorboard)
+        if work.is_first():
+            ready = work.evaluate_run(job, splits, job.recipe.checks, place, quiet=as_json)
+            for question in job.recipe.analyses:
+                answer(ready, question, trust=code, quiet=as_json)
+    if not work.is_first():
+        return
+    runs = [job.run for job in jobs]
+    everything = out / jobs[0].recipe.name.split("/")[0]
+    shown = find_runs([everything]) if only else [run.path for run in runs]  # those of other variants, too
+    report = write_report(shown, everything / "report.html")
     records = summary(runs)
     if as_json:
         paths = [str(run.path) for run in runs]

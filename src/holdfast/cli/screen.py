@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from holdfast.cli.output import echo
+from holdfast.cli.system_errors import PASSING, in_words
+from holdfast.errors import HoldfastError
 from holdfast.show.text import one_line
 
 if TYPE_CHECKING:
@@ -164,12 +166,22 @@ def between_steps() -> Iterator[Stop]:
 
 @contextmanager
 def resumable() -> Iterator[None]:
-    """Work that is saved as it goes: an interruption ends with a word on how to resume, and exit code 130."""
+    """A command that saves its work as it goes: what stops it ends with a word on how to resume.
+
+    An interruption has exit code 130; an error of the system, such as a full disk, is one line like any other error.
+    """
+    interrupt_on_kill()
     try:
         yield
     except KeyboardInterrupt:
         echo("holdfast: interrupted; everything done is saved, repeat the same command to resume", err=True)
         raise typer.Exit(130) from None
+    except OSError as error:
+        if error.errno not in PASSING:
+            raise
+        raise HoldfastError(
+            f"{in_words(error)}; everything done before is saved, repeat the same command to resume"
+        ) from error
 
 
 def interrupt_on_kill() -> None:

@@ -18,7 +18,8 @@ from holdfast import files
 from holdfast.cli.device import Device, device_of, trained_on
 from holdfast.cli.options import OUT, Fresh, Json, Out, RecipeFile, Root, Set
 from holdfast.cli.output import echo_json
-from holdfast.cli.screen import Bar, Stop, between_steps, interrupt_on_kill, percent, resumable, say, table
+from holdfast.cli.screen import Bar, Stop, between_steps, percent, resumable, say, table
+from holdfast.cli.system_errors import in_words
 from holdfast.cli.trust import Trust, allowed_code
 from holdfast.errors import HoldfastError, TrainingError
 
@@ -32,6 +33,7 @@ THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 SAFE_PATH = "PYTHONSAFEPATH"
 
 
+@resumable()
 def command(
     recipe: RecipeFile,
     set_: Set = None,
@@ -56,7 +58,6 @@ def command(
     from holdfast.search import forget_study, load_plan, open_study, read_findings
     from holdfast.search.sampler import trials
 
-    interrupt_on_kill()
     plan = load_plan(recipe, set_ or ())
     code = allowed_code(list(plan.ends()), recipe, trust=trust)
     directory = out / plan.name
@@ -65,14 +66,13 @@ def command(
     if fresh:
         forget_study(plan, directory, storage)
     errand = Errand(recipe, tuple(set_ or ()), out, storage, data_root, device, code)
-    with resumable():
-        study = open_study(plan, directory, storage)
-        run = _alone if workers == 1 else _together
-        run(errand, plan, study, trials(plan), workers, quiet=as_json)
-        found = read_findings(study, plan, trials(plan))
-        if not found.complete:
-            raise TrainingError(f"{plan.name}: no trial of {len(found.trials)} was completed; {_first_error(found)}")
-        files = _write(found, plan, directory)
+    study = open_study(plan, directory, storage)
+    run = _alone if workers == 1 else _together
+    run(errand, plan, study, trials(plan), workers, quiet=as_json)
+    found = read_findings(study, plan, trials(plan))
+    if not found.complete:
+        raise TrainingError(f"{plan.name}: no trial of {len(found.trials)} was completed; {_first_error(found)}")
+    files = _write(found, plan, directory)
     if as_json:
         echo_json(_record(found, directory, files))
     else:
@@ -181,6 +181,8 @@ def _worker(errand: Errand, parent: int, problems: Any) -> None:
                 break
     except HoldfastError as error:
         problems.put(str(error))
+    except OSError as error:
+        problems.put(in_words(error))
     finally:
         records.close()  # type: ignore[attr-defined]
 

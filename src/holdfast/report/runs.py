@@ -109,6 +109,7 @@ def read_run(path: Path) -> RunData:
     if not path.is_dir():
         raise LedgerError(f"{path}: expected a run directory, found none")
     files.refuse_links(path)
+    _refuse_missing(path)
     facts = _facts(path / "run.json")
     rows = Ledger(path / "ledger").read()
     if rows.is_empty():
@@ -138,6 +139,18 @@ def read_run(path: Path) -> RunData:
         ),
         name,
     )
+
+
+def _refuse_missing(path: Path) -> None:
+    """Refuse a run of which something is gone that the page shows: everything but weights and training state."""
+    gone = [file for file in files.missing_files(path) if file.suffix in (".json", ".jsonl", ".yaml")]
+    for below in sorted(entry for entry in path.iterdir() if entry.is_dir()):
+        gone += files.missing_files(below)
+    if gone:
+        raise LedgerError(
+            f"{gone[0]}: was written and is missing; restore it, repeat the command that wrote it, or delete its lines "
+            f"in {gone[0].parent / files.CHECKSUMS} to go on without it"
+        )
 
 
 def read_runs(paths: Sequence[Path]) -> tuple[RunData, ...]:

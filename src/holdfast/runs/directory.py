@@ -91,6 +91,7 @@ class Run:
     def info(self) -> dict[str, Any]:
         """What `run.json` says; empty if there is none."""
         if not self.info_file.exists():
+            self._refuse_missing(self.info_file)
             return {}
         content = files.read_checked(
             self.info_file, error=CheckpointError, remedy="; restore it, or start over with --fresh"
@@ -127,9 +128,8 @@ class Run:
             raise RecipeError(
                 f"{self.path}: another holdfast works here (process {who}); wait until it has ended"
             ) from None
-        except OSError as error:
-            raise CheckpointError(f"{self.path}: cannot be locked: {error.strerror}") from None
         try:
+            files.tidy(self.path)
             with files.replacing(holder) as file:
                 file.write(f"{os.getpid()} on {platform.node()}\n".encode())
             yield
@@ -144,11 +144,12 @@ class Run:
         for entry in sorted(entries, key=lambda one: (one.name in last, one.name not in first)):
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
 
-    def check(self, *, training: bool = False) -> None:
+    def check(self, *, training: bool = False, reporting: bool = False) -> None:
         """Refuse a directory that leads elsewhere, or from which something is gone that was written there.
 
         Args:
             training: whether it is to be trained on, which needs more than weights.
+            reporting: whether a report is to be made of it, which shows the epochs and the recipe.
 
         Raises:
             CheckpointError: naming what is in the way or missing, with the remedy.
@@ -156,10 +157,14 @@ class Run:
         files.refuse_links(self.path, error=CheckpointError)
         best, last = self.weights("best"), self.weights("last")
         needed = [best, self.info_file] if best.exists() else [best, last, self.info_file]
-        for file in [*needed, last, self.metrics, self.state, self.path / "recipe.yaml"] if training else needed:
-            if files.is_missing(file):
+        shown, trained_on = [self.metrics, self.path / "recipe.yaml"], [last, self.state]
+        self._refuse_missing(*needed, *(shown if training or reporting else []), *(trained_on if training else []))
+
+    def _refuse_missing(self, *paths: Path) -> None:
+        for path in paths:
+            if files.is_missing(path):
                 raise CheckpointError(
-                    f"{file}: was written and is missing; restore it, delete its lines in {files.CHECKSUMS} to go on "
+                    f"{path}: was written and is missing; restore it, delete its lines in {files.CHECKSUMS} to go on "
                     "without it, or start over with --fresh"
                 )
 
@@ -187,7 +192,6 @@ class Run:
         """
         file = self.path / "recipe.yaml"
         self.check(training=True)
-        files.remove_temporary(self.path)
         if file.exists():
             changed = _changes(plain(_read_recipe(file), Recipe), plain(recipe, Recipe), "")
             relevant = [path for path in changed if not path.startswith(FREE)]

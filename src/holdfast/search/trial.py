@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -22,7 +21,7 @@ from holdfast.search.plan import Plan
 from holdfast.search.schema import Goal, SearchRecipe
 from holdfast.search.values import summary
 from holdfast.training import Epoch, Step, fit
-from holdfast.training.records import lines
+from holdfast.training.records import read
 
 MENDABLE = (TrainingError, ModelError, torch.OutOfMemoryError)
 """What values of one trial may cause and those of the next may not; anything else stops the search."""
@@ -243,7 +242,7 @@ def score(scores: Mapping[str, float], name: str) -> float:
 
 def _trained(watch: Watch, run: Run, splits: Splits) -> Generator[Busy, None, bool]:
     """Train to the end, or until the pruner gives the trial up; returns whether it did."""
-    for epoch in _epochs(run):  # a kill may have come before the study was told
+    for epoch in read(run.metrics):  # a kill may have come before the study was told
         watch(epoch)
     if watch.hopeless():
         return True
@@ -261,10 +260,6 @@ def _trained(watch: Watch, run: Run, splits: Splits) -> Generator[Busy, None, bo
     finally:
         records.close()  # type: ignore[attr-defined]
     return False
-
-
-def _epochs(run: Run) -> Iterator[Mapping[str, Any]]:
-    yield from map(json.loads, lines(run.metrics))
 
 
 def _measured(watch: Watch, run: Run, splits: Splits) -> Generator[Busy, None, tuple[float, ...]]:

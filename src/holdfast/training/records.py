@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from holdfast import files
 from holdfast.errors import CheckpointError
@@ -85,3 +87,15 @@ def lines(path: Path) -> list[bytes]:
         return []
     content = files.read_checked(path, error=CheckpointError, remedy="; start over with --fresh")
     return content.splitlines(keepends=True)
+
+
+def read(path: Path) -> Iterator[dict[str, Any]]:
+    """What the lines written so far say."""
+    for number, text in enumerate(lines(path), 1):
+        try:
+            epoch = json.loads(text)
+        except (ValueError, RecursionError):
+            epoch = None
+        if not isinstance(epoch, dict):
+            raise CheckpointError(f"{path}, line {number}: expected an epoch as JSON; start over with --fresh")
+        yield epoch

@@ -12,7 +12,7 @@ from holdfast.cli.networks import Ready, prepared
 from holdfast.cli.options import Json
 from holdfast.cli.output import echo, echo_json
 from holdfast.cli.request import Request
-from holdfast.cli.screen import Bar, interrupt_on_kill, mention, resumable, say
+from holdfast.cli.screen import Bar, mention, resumable, say
 from holdfast.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -42,17 +42,16 @@ def asking(ask: Ask, show: Callable[[Answer], None]) -> Callable[..., None]:
     return grouped(command, stated=[run, *(each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own)])
 
 
+@resumable()
 def _about_a_network(request: Request, ask: Ask, show: Callable[[Answer], None], *, as_json: bool) -> None:
     from holdfast.report import write_report
 
-    interrupt_on_kill()
-    with resumable():
-        ready = prepared(request)
-        if request.work.batch_size is None:
-            ready = replace(ready, how=replace(ready.how, batch_size=64))
-        answer = ask(ready, as_json)
-        path = ready.run.path
-        report = write_report([path], path / "report.html") if ready.run.ledger.parts() else None
+    ready = prepared(request)
+    if request.work.batch_size is None:
+        ready = replace(ready, how=replace(ready.how, batch_size=64))
+    answer = ask(ready, as_json)
+    path = ready.run.path
+    report = write_report([path], path / "report.html") if ready.run.ledger.parts() else None
     if as_json:
         echo_json({**asdict(answer), "run": str(path), "report": report and str(report)})
         return

@@ -124,7 +124,7 @@ def _trained(ready: Ready) -> dict[str, Any]:
     from holdfast.yaml_text import load_yaml
 
     file = ready.run.path / "recipe.yaml"
-    said = load_yaml(files.read_regular(file)) if file.exists() else {}
+    said = load_yaml(files.read_checked(file)) if file.exists() else {}
     objective = said.get("train", {}).get("objective", {})
     fields: dict[str, Any] = objective.get("discriminative", {}) if isinstance(objective, dict) else {}
     return fields

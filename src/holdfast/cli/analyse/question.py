@@ -15,7 +15,7 @@ from holdfast.cli.networks import Ready, prepared
 from holdfast.cli.options import Json
 from holdfast.cli.output import echo_json
 from holdfast.cli.request import Request
-from holdfast.cli.screen import Bar, interrupt_on_kill, mention, resumable, say, stdout
+from holdfast.cli.screen import Bar, mention, resumable, say, stdout
 from holdfast.errors import RecipeError
 from holdfast.questions import QUESTIONS
 from holdfast.questions.docs import defaults, fields, summary
@@ -47,22 +47,19 @@ def register(app: typer.Typer) -> None:
 def _command_of(name: str, kind: Any) -> Any:
     """The command of a question: runs, its fields, then the options of all commands about networks."""
 
+    @resumable()
     def command(
         network: NetworkOptions, images: ImageOptions, work: WorkOptions, runs: Runs = None, as_json: Json = False,
         **stated: Any,
     ) -> None:  # fmt: skip
         question = question_of(name, {field: value for field, value in stated.items() if value is not None})
         requests = list(_requests(runs or (), network, images, work))
-        interrupt_on_kill()
         answers, reports = [], []
-        with resumable():
-            for request in requests:
-                ready = prepared(request)
-                split = _chosen(ready, images) if request.run else ready.splits.test
-                answers.append(
-                    answer(ready, question, split, batch_size=work.batch_size, trust=work.trust, quiet=as_json)
-                )
-                reports.append(_report(ready.run.path))
+        for request in requests:
+            ready = prepared(request)
+            split = _chosen(ready, images) if request.run else ready.splits.test
+            answers.append(answer(ready, question, split, batch_size=work.batch_size, trust=work.trust, quiet=as_json))
+            reports.append(_report(ready.run.path))
         show(question, answers, reports, as_json=as_json)
 
     return grouped(command, stated=list(_options(kind)))
@@ -247,5 +244,5 @@ def _recipe(ready: Ready) -> dict[str, Any]:
     from holdfast.yaml_text import load_yaml
 
     file = ready.run.path / "recipe.yaml"
-    recipe: dict[str, Any] = load_yaml(files.read_regular(file)) if file.exists() else {}
+    recipe: dict[str, Any] = load_yaml(files.read_checked(file)) if file.exists() else {}
     return recipe
