@@ -29,15 +29,18 @@ VANISHING = (
 
 
 def killed(number, ground):
-    """A signal at a random time, or before a random call of the system."""
+    """A signal at a random time, or before a random call of the system; sometimes another where it goes on."""
     ground.prepare()
-    if ground.rng.random() < 0.5:
-        command = ground.start(*COMMAND, shim=Shim(at=ground.rng.randrange(ground.reference.calls), signal=number))
-    else:
-        command = ground.start(*COMMAND)
-        command.running(ground.rng.uniform(0, ground.reference.seconds))
-        command.send(number)
-    interrupted(number, ground.ended(command), ground)
+    again = True
+    while again:
+        if ground.rng.random() < 0.5:
+            command = ground.start(*COMMAND, shim=Shim(at=ground.rng.randrange(ground.reference.calls), signal=number))
+        else:
+            command = ground.start(*COMMAND)
+            command.running(ground.rng.uniform(0, ground.reference.seconds))
+            command.send(number)
+        interrupted(number, ground.ended(command), ground)
+        again = ground.rng.random() < 0.2
     return ground.resume()
 
 

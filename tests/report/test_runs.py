@@ -110,7 +110,7 @@ def test_damage_is_named_in_one_line(tmp_path: Path, file: str, content: str, re
 def test_what_a_report_cannot_do_without(tmp_path: Path, missing: str) -> None:
     run = make_run(tmp_path / "run", [CLEAN])
     (run / missing).unlink()
-    with pytest.raises(LedgerError, match="expected|was written and is missing"):
+    with pytest.raises(LedgerError, match=r"expected|was written and is missing"):
         read_run(run)
 
 
