@@ -93,6 +93,7 @@ from holdfast.objectives import (
     Zhen,
 )
 from holdfast.queries import behind
+from holdfast.questions.classes import Classes
 from holdfast.questions.flatness import Flatness
 from holdfast.questions.gradient_norm import GradientNorm
 from holdfast.questions.thickness import Thickness
@@ -256,6 +257,7 @@ QUESTIONS = {
     "thickness": Thickness(points=5, steps=2),
     "flatness": Flatness(radii=(0.0, 0.5), draws=2),
     "gradient_norm": GradientNorm(norm="linf"),
+    "classes": Classes(delta_v=1.0),
 }
 
 CORRUPTIONS = {

@@ -13,7 +13,6 @@ import torch
 import holdfast.analysis
 import holdfast.questions
 from holdfast import audit
-from holdfast.analysis.class_geometry import class_geometry, features_by_batch
 from holdfast.analysis.confidence import confidences, sureness
 from holdfast.analysis.curvature import in_units, input_curvature, right_under_noise
 from holdfast.analysis.features import feature_layers, layers_of
@@ -31,6 +30,7 @@ from holdfast.ensembles import Composite, Probability
 from holdfast.evaluation.deadline import Deadline
 from holdfast.modes import InCurrentModes
 from holdfast.queries import Counted
+from holdfast.questions.classes.measurement import class_geometry, class_record, features_by_batch
 from holdfast.questions.flatness.measurement import flatness
 from holdfast.questions.thickness.measurement import boundary_thickness
 from holdfast.threat import L2, Linf
@@ -59,6 +59,7 @@ def mixed(model):
 
 ANALYSES = {
     class_geometry: lambda model: class_geometry(model, X, Y),
+    class_record: lambda model: class_record(model, X, Y, delta_v=0.5, delta_d=5.0),
     features_by_batch: lambda model: features_by_batch(model, X, batch_size=4),
     confidences: lambda model: confidences(model, X, Y, threat=Linf(0.1)),
     sureness: lambda model: sureness(model, X, Y),

@@ -103,29 +103,30 @@ def test_a_recipe_asks_questions_after_its_checks(place):
     assert stored == ["flatness", "gradient_norm"]
 
 
-def test_classes_are_measured_told_and_kept(place, monkeypatch):
+def test_classes_are_measured_stored_and_printed(place, monkeypatch):
     run = "runs/grid/a/seed-0"
-    found = said("analyse", "classes", run, "--batch-size", "7", cwd=place)
-    result = found["result"]
-    assert found["settings"]["delta_v"] == 0.5
-    assert sum(result["count"]) == 40
-    assert all(one["conclusion"] for one in result["measured"]["propositions"] if one["premise"])
-    shown = good("analyse", "classes", run, cwd=place)
-    assert f"{max(result['dispersion']):.4g}" in shown
-    assert "proposition 5.1 applies and holds" in shown
-    assert "Classes in feature space" in read(place / found["report"]).tables
-    monkeypatch.setattr("holdfast.analysis.class_geometry.geometry_of", None)
-    assert said("analyse", "classes", run, cwd=place)["result"] == result  # known, whatever the batch size
-    other = refused("analyse", "classes", run, "--delta-v", "0", cwd=place)
-    assert "expected --delta-v above 0" in other
+    output = said("analyse", "classes", run, "--batch-size", "7", cwd=place)
+    (answer,) = output["answers"]
+    (record,) = answer["records"]
+    assert answer["settings"] == {"delta_v": 0.5, "delta_d": 5.0}
+    assert sum(record["count"]) == 40
+    assert all(one["conclusion"] for one in record["measured"]["propositions"] if one["premise"])
+    printed = good("analyse", "classes", run, cwd=place)
+    assert f"{max(record['dispersion']):.4g}" in printed
+    assert "proposition 5.1 applies and holds" in printed
+    assert "Classes in feature space" in read(place / output["reports"][0]).tables
+    monkeypatch.setattr("holdfast.questions.classes.measurement.geometry_of", None)
+    assert said("analyse", "classes", run, cwd=place)["answers"] == [answer]  # stored, whatever the batch size
+    refusal = refused("analyse", "classes", run, "--delta-v", "0", cwd=place)
+    assert "delta_v: expected a positive number, got 0" in refusal
 
 
 def test_classes_take_the_distances_that_the_recipe_trained_for(place):
     (place / "disc.yaml").write_text(SMALL.replace("name: tiny", "name: disc"))
     objective = "train.objective={discriminative: {delta_v: 0.7, delta_d: 2}}"
     good("run", "disc.yaml", "--set", objective, "--set", "checks=[clean]", cwd=place)
-    found = said("analyse", "classes", "runs/disc/seed-0", "--delta-d", "3", cwd=place)
-    assert (found["settings"]["delta_v"], found["settings"]["delta_d"]) == (0.7, 3.0)
+    (answer,) = said("analyse", "classes", "runs/disc/seed-0", "--delta-d", "3", cwd=place)["answers"]
+    assert answer["settings"] == {"delta_v": 0.7, "delta_d": 3.0}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from holdfast.cli import screen, search
-from holdfast.report import class_geometry, features, robustbench, tables
+from holdfast.report import features, robustbench, tables
 from holdfast.report.mixing_tables import correlation_text
 from holdfast.report.shares import Share
 from holdfast.show import numbers
@@ -42,7 +42,6 @@ def test_numbers_are_written_one_way(written: str, expected: str) -> None:
         numbers.count,
         numbers.decimal,
         correlation_text,
-        lambda value: class_geometry._fixed(value, 1.0),
         lambda value: screen.percent(value),
         lambda value: screen.interval(value, value),
         lambda value: robustbench._percent(Share(value, 0.0, 1.0)),
@@ -56,8 +55,6 @@ def test_zero_has_no_sign(write: Callable[[float], str], value: float) -> None:
     assert "−" not in write(value)
 
 
-@pytest.mark.parametrize(
-    "write", [numbers.short, tables._measured, class_geometry._number, lambda v: search._value(v, False)]
-)
+@pytest.mark.parametrize("write", [numbers.short, tables._measured, lambda v: search._value(v, False)])
 def test_a_rounded_zero_has_no_sign(write: Callable[[float], str]) -> None:
     assert write(-0.0) == "0"

@@ -12,6 +12,7 @@ HOMES = {
     "thickness": "thickness:Thickness",
     "flatness": "flatness:Flatness",
     "gradient_norm": "gradient_norm:GradientNorm",
+    "classes": "classes:Classes",
 }
 """Module and class of each question, in the order of a page."""
 

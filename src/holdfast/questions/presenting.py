@@ -36,8 +36,8 @@ def mean(values: Sequence[float], write: Write = short) -> Cell:
 
 
 def answered(answers: Answers) -> list[tuple[str, Answer]]:
-    """Names and answers of those that hold any rows."""
-    return [(name, answer) for name, answer in zip(answers.names(), answers, strict=True) if len(answer.rows)]
+    """Names and answers of those that hold any rows or records."""
+    return [(name, answer) for name, answer in zip(answers.names(), answers, strict=True) if answer.examples]
 
 
 def quartile_table(answers: Answers, column: str, title: str) -> Table:

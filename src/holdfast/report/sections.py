@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol, Self
 
 from holdfast.questions import QUESTIONS
-from holdfast.report.class_geometry import ClassGeometry
 from holdfast.report.confidences import ConfidenceTable
 from holdfast.report.corruptions import Corruptions
 from holdfast.report.curvature import Curvatures
@@ -46,7 +45,7 @@ class Section(Protocol):
 
 
 SECTIONS: tuple[type[Section], ...] = (
-    Plane, Mixtures, NeighbourMixtures, Corruptions, Maps, ClassGeometry, Curvatures, Segments,
+    Plane, Mixtures, NeighbourMixtures, Corruptions, Maps, Curvatures, Segments,
     ConfidenceTable, Features, Surfaces,
 )  # fmt: skip
 """In the order of the page."""

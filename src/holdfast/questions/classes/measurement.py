@@ -16,17 +16,20 @@ Reference:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from holdfast.errors import ModelError
-from holdfast.models.head import check_linear, check_whole, linear_head
+from holdfast.models.head import LinearHead, check_linear, check_whole, linear_head
 from holdfast.modes import in_evaluation_mode
 from holdfast.objectives.centroids import class_sums, means
 from holdfast.objectives.discriminative import signed_distances
+from holdfast.questions.classes.compactness import intermediate_divergence_bound, mapping_errors, smallest_share
 
 PAIRS = 2**22
 """Distances that are in memory at once."""
@@ -83,6 +86,34 @@ class Proposition:
     conclusion: bool
 
 
+def class_record(
+    model: nn.Module, x: Tensor, y: Tensor, *, delta_v: float, delta_d: float, batch_size: int = 256
+) -> dict[str, Any]:
+    """What the question of classes keeps: the geometry, and what propositions and theorems conclude from it."""
+    features, head = _features_and_head(model, x, batch_size)
+    geometry = geometry_of(features, y, head.weight.detach(), head.detached_bias, delta_v=delta_v)
+    radius, far = float(geometry.radius.max()), float(geometry.centroid_margin.min())
+    tau, tau_low = smallest_share(geometry.within, geometry.count)
+    bounds = mapping_errors(features, y, delta_v=delta_v)
+    pairs = geometry.centroid_distance.clone().fill_diagonal_(math.inf)
+    return {
+        **vars(geometry),
+        "propositions": [asdict(one) for one in propositions(geometry, delta_v, delta_d)],
+        "measured": {
+            "delta_v": radius,
+            "delta_d": far,
+            "propositions": [asdict(one) for one in propositions(geometry, radius, far)],
+        },
+        "mapping": [bound.value for bound in bounds],
+        "mapping_least": min(bound.least for bound in bounds),
+        "tau": tau,
+        "tau_low": tau_low,
+        "apart": bool((pairs > 2 * delta_v).all()),
+        "divergence": intermediate_divergence_bound(tau),
+        "divergence_low": intermediate_divergence_bound(tau_low),
+    }
+
+
 @in_evaluation_mode
 def class_geometry(
     model: nn.Module, x: Tensor, y: Tensor, *, delta_v: float = 0.5, batch_size: int = 256
@@ -99,10 +130,7 @@ def class_geometry(
     Raises:
         ModelError: where the logits are not a linear function of finite features.
     """
-    head = linear_head(model, "class geometry")
-    check_linear(head, "class geometry")
-    check_whole(model, head, x[:batch_size], "class geometry")
-    features = torch.cat([*features_by_batch(model, x, batch_size=batch_size)])
+    features, head = _features_and_head(model, x, batch_size)
     return geometry_of(features, y, head.weight.detach(), head.detached_bias, delta_v=delta_v)
 
 
@@ -147,19 +175,26 @@ def geometry_of(
     )
 
 
+def _features_and_head(model: nn.Module, x: Tensor, batch_size: int) -> tuple[Tensor, LinearHead]:
+    head = linear_head(model, "class geometry")
+    check_linear(head, "class geometry")
+    check_whole(model, head, x[:batch_size], "class geometry")
+    return torch.cat([*features_by_batch(model, x, batch_size=batch_size)]), head
+
+
 @in_evaluation_mode
 def features_by_batch(model: nn.Module, x: Tensor, *, batch_size: int = 256) -> Iterator[Tensor]:
     """Features of many images, a batch at a time; memory is that of a batch and what the caller keeps."""
     head = linear_head(model, "class geometry")
     for first in range(0, len(x), batch_size):
         with torch.no_grad():
-            found = head.features(x[first : first + batch_size])
-        if bad := int((~found.isfinite()).any(1).sum()):
-            raise ModelError(f"the model: expected finite features, has others for {bad} of {len(found)} images")
-        yield found
+            features = head.features(x[first : first + batch_size])
+        if bad := int((~features.isfinite()).any(1).sum()):
+            raise ModelError(f"the model: expected finite features, has others for {bad} of {len(features)} images")
+        yield features
 
 
-def propositions(found: ClassGeometry, delta_v: float, delta_d: float) -> tuple[Proposition, ...]:
+def propositions(geometry: ClassGeometry, delta_v: float, delta_d: float) -> tuple[Proposition, ...]:
     r"""Propositions 5.1 and 5.2 on these features, whose centroids are those of the features themselves.
 
     - 5.1: if :math:`L_{compact} = 0`, dispersions are at most :math:`2\delta_v`.
@@ -169,18 +204,18 @@ def propositions(found: ClassGeometry, delta_v: float, delta_d: float) -> tuple[
       different classes.
 
     Args:
-        found: what was measured.
+        geometry: what was measured.
         delta_v: :math:`\delta_v`. With the largest `radius` the first premise holds on any features.
         delta_d: :math:`\delta_d`. With the smallest `centroid_margin` the second does.
     """
-    compact = bool((found.radius <= delta_v).all())
-    far = compact and bool((found.centroid_margin >= delta_d).all())
-    slack = SLACK * max(1.0, found.largest_norm)
-    widest = float(found.dispersion.max())
+    compact = bool((geometry.radius <= delta_v).all())
+    far = compact and bool((geometry.centroid_margin >= delta_d).all())
+    slack = SLACK * max(1.0, geometry.largest_norm)
+    widest = float(geometry.dispersion.max())
     return (
         Proposition("5.1", compact, widest <= 2 * delta_v + slack),
-        Proposition("5.2.1", far and delta_d > delta_v, float(found.margin.min()) >= delta_d - delta_v - slack),
-        Proposition("5.2.2", far and delta_d > 2 * delta_v, widest < float(found.nearest_other.min()) + slack),
+        Proposition("5.2.1", far and delta_d > delta_v, float(geometry.margin.min()) >= delta_d - delta_v - slack),
+        Proposition("5.2.2", far and delta_d > 2 * delta_v, widest < float(geometry.nearest_other.min()) + slack),
     )
 
 

@@ -3,14 +3,14 @@
 import pytest
 import torch
 
-from holdfast.analysis.class_geometry import geometry_of
-from holdfast.analysis.rescaling import rescaled
 from holdfast.errors import ModelError
 from holdfast.models.cnn import CNN
 from holdfast.models.linear import Linear
 from holdfast.models.mlp import MLP
 from holdfast.models.mobilenet import MobileNetV3Small
 from holdfast.models.resnet import ResNet
+from holdfast.questions.classes.measurement import geometry_of
+from holdfast.theory.rescaling import rescaled
 from tests.zoo import images, labels, seeded
 
 SHAPE = (1, 12, 12)

@@ -7,9 +7,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.analysis import class_geometry as module
-from holdfast.analysis.class_geometry import ClassGeometry, class_geometry, features_by_batch, geometry_of, propositions
 from holdfast.errors import ModelError
+from holdfast.questions.classes import measurement as module
+from holdfast.questions.classes.measurement import (
+    ClassGeometry,
+    class_geometry,
+    features_by_batch,
+    geometry_of,
+    propositions,
+)
 from tests.objectives.test_discriminative import B, Q, W, Y, close
 from tests.zoo import generator, half_space, images, normed
 

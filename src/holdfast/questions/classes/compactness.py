@@ -104,11 +104,11 @@ def mapping_errors(features: Tensor, y: Tensor, *, delta_v: float, delta: float 
         delta: :math:`\delta`, for each class.
     """
     q = features.double()
-    longest, found = float(q.norm(dim=1).max()), []
+    longest, bounds = float(q.norm(dim=1).max()), []
     for label in sorted(set(y.tolist())):
         mine = q[y == label]
         centroid = mine.mean(0)
-        found.append(
+        bounds.append(
             mapping_error_bound(
                 (mine - centroid).norm(dim=1),
                 r=2 * delta_v,
@@ -118,7 +118,7 @@ def mapping_errors(features: Tensor, y: Tensor, *, delta_v: float, delta: float 
                 delta=delta,
             )
         )
-    return found
+    return bounds
 
 
 def margin_loss(h: Tensor, rho: float) -> Tensor:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from holdfast.analysis.compactness import (
+from holdfast.questions.classes.compactness import (
     intermediate_divergence_bound,
     mapping_error_bound,
     margin_loss,
