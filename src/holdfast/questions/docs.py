@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import math
 import re
 from typing import Any
 
@@ -39,4 +40,10 @@ def _written(default: Any) -> str:
         return ",".join(map(_written, default))
     if isinstance(default, bool):
         return str(default).lower()
-    return f"{default:g}" if isinstance(default, float) else str(default)
+    return number_written(default) if isinstance(default, float) else str(default)
+
+
+def number_written(value: float) -> str:
+    """A number as a recipe writes it: levels of 8-bit images as fractions."""
+    levels = round(255 * value) if math.isfinite(value) else 0
+    return f"{levels}/255" if levels / 255 == value != round(value, 3) else f"{value:g}"

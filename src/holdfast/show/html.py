@@ -13,6 +13,7 @@ from markupsafe import Markup
 from holdfast.show.chart import Chart
 from holdfast.show.figures import Figure, figure
 from holdfast.show.items import Details, Heading, Item
+from holdfast.show.pictures import Panel
 from holdfast.show.table import Table
 
 
@@ -22,12 +23,12 @@ class Part:
 
     Args:
         kind: which they are.
-        items: sentences, headings, tables, figures, or folded parts.
+        items: sentences, headings, tables, figures and panels, or folded parts.
         numbers: identifier of the element that holds the numbers of the figures.
     """
 
     kind: Literal["text", "heading", "table", "chart", "details"]
-    items: Sequence[str | Heading | Table | Figure | Folded]
+    items: Sequence[str | Heading | Table | Figure | Panel | Folded]
     numbers: str = ""
 
 
@@ -88,7 +89,7 @@ def to_html(items: Iterable[Item], name: str = "item") -> Markup:
     return Markup(template.render(parts=parts_of([item for item in items if isinstance(item, str | Table)], [], name)))
 
 
-def _drawn(item: Item, labels: Sequence[str], identifier: str) -> str | Heading | Table | Figure | Folded:
+def _drawn(item: Item, labels: Sequence[str], identifier: str) -> str | Heading | Table | Figure | Panel | Folded:
     if isinstance(item, Chart):
         return figure(item, labels, identifier)
     if isinstance(item, Details):

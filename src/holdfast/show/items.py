@@ -8,6 +8,7 @@ from typing import Union
 
 from holdfast.show.chart import Chart
 from holdfast.show.figures import Figure
+from holdfast.show.pictures import Panel
 from holdfast.show.table import Table
 
 
@@ -35,5 +36,5 @@ class Details:
     items: Sequence[Item]
 
 
-Item = Union[str, Heading, Table, Chart, Figure, "Details"]
-"""A sentence, a heading, a table, a chart of lines, any other chart as plotly has it, or details."""
+Item = Union[str, Heading, Table, Chart, Figure, Panel, "Details"]
+"""A sentence, a heading, a table, a chart of lines, any other chart as plotly has it, pictures, or details."""

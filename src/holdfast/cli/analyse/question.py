@@ -48,17 +48,18 @@ def _command_of(name: str, kind: Any) -> Any:
     """The command of a question: runs, its fields, then the options of all commands about networks."""
 
     @resumable()
-    def command(
-        network: NetworkOptions, images: ImageOptions, work: WorkOptions, runs: Runs = None, as_json: Json = False,
-        **stated: Any,
+    def command(  # groups have names that no field of a question has
+        of_network: NetworkOptions, of_images: ImageOptions, of_work: WorkOptions, runs: Runs = None,
+        as_json: Json = False, **stated: Any,
     ) -> None:  # fmt: skip
         question = question_of(name, {field: value for field, value in stated.items() if value is not None})
-        requests = list(_requests(runs or (), network, images, work))
+        requests = list(_requests(runs or (), of_network, of_images, of_work))
         answers, reports = [], []
         for request in requests:
             ready = prepared(request)
-            split = _chosen(ready, images) if request.run else ready.splits.test
-            answers.append(answer(ready, question, split, batch_size=work.batch_size, trust=work.trust, quiet=as_json))
+            split = _chosen(ready, of_images) if request.run else ready.splits.test
+            options: Any = {"batch_size": of_work.batch_size, "trust": of_work.trust}
+            answers.append(answer(ready, question, split, **options, quiet=as_json))
             reports.append(_report(ready.run.path))
         show(question, answers, reports, as_json=as_json)
 
