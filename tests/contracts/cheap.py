@@ -96,6 +96,7 @@ from holdfast.queries import behind
 from holdfast.questions.classes import Classes
 from holdfast.questions.flatness import Flatness
 from holdfast.questions.gradient_norm import GradientNorm
+from holdfast.questions.surface import LossSurface
 from holdfast.questions.thickness import Thickness
 from holdfast.threat import L0, L1, L2, Linf
 from tests.zoo import linear
@@ -258,6 +259,7 @@ QUESTIONS = {
     "flatness": Flatness(radii=(0.0, 0.5), draws=2),
     "gradient_norm": GradientNorm(norm="linf"),
     "classes": Classes(delta_v=1.0),
+    "surface": LossSurface(along=("fgsm", "pgd@other"), show=(3, 30), steps=1, eps=0.1),
 }
 
 CORRUPTIONS = {

@@ -22,7 +22,6 @@ from holdfast.analysis.noise import noise_curve
 from holdfast.analysis.segment import loss_along_segment, segments_by_batch
 from holdfast.analysis.sra import sra, sra_map
 from holdfast.analysis.stability import features_and_logits, stability
-from holdfast.analysis.surface import gradient_plane, loss_surface, plane_through
 from holdfast.attacks import ATTACKS, FGSM, PGD, Transferred
 from holdfast.certify import CERTIFIERS, MixtureMargin, MixtureSmoothing, estimate_margin, mean_logits
 from holdfast.corruptions import GaussianNoise
@@ -32,6 +31,7 @@ from holdfast.modes import InCurrentModes
 from holdfast.queries import Counted
 from holdfast.questions.classes.measurement import class_geometry, class_record, features_by_batch
 from holdfast.questions.flatness.measurement import flatness
+from holdfast.questions.surface.measurement import gradient_plane, loss_surface, plane_through
 from holdfast.questions.thickness.measurement import boundary_thickness
 from holdfast.threat import L2, Linf
 from holdfast.wrappers import BPDA, ExpectedOverRandomness

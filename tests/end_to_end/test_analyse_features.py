@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from holdfast.analysis.store import read_answers, write_answer
-from holdfast.analysis.surface import gradient_plane, loss_surface
 from holdfast.data import Digits
+from holdfast.questions.surface.measurement import gradient_plane, loss_surface
 from holdfast.rng import Streams
 from holdfast.runs import load_model
 from tests.end_to_end.command import good, refused, said
@@ -68,41 +68,51 @@ def test_what_is_known_is_not_computed_again(place, monkeypatch):
     assert first["settings"]["noise"] == "uniform_noise eps=0.1"
 
 
-def test_a_surface_is_that_of_the_function_and_images_add_up(place):
-    found = said("analyse", "surface", RUN, *SURFACE, cwd=place)
-    assert [one["example"] for one in found["result"]["surfaces"]] == [2, 14]
+def surfaces(place, *argv):
+    (answer,) = said("analyse", "surface", *argv, cwd=place)["answers"]
+    return answer["settings"], answer["records"]
+
+
+def test_a_surface_is_that_of_the_function_and_images_add_up(place, monkeypatch):
+    _, records = surfaces(place, RUN, *SURFACE)
+    assert [record["example"] for record in records] == [14, 2]
     model, test = load_model(place / RUN).model.eval(), Digits()().test
     x, y = test.batch([14])
     plane = gradient_plane(model, x, y, rng=Streams(0, "surface", [14]))
     wanted = loss_surface(model, x, y, plane, steps=2)
-    kept = found["result"]["surfaces"][1]
-    torch.testing.assert_close(torch.tensor(kept["loss"]).double(), wanted.loss[0], rtol=1e-3, atol=1e-6)
-    assert kept["prediction"] == wanted.prediction[0].tolist()
-    assert kept["numbers"]["here"] == kept["loss"][2][2]
-    more = said("analyse", "surface", RUN, "--steps", "2", "--batch-size", "3", cwd=place)  # the first four
-    examples = [one["example"] for one in more["result"]["surfaces"]]
-    assert {2, 14} < set(examples)
-    assert kept in more["result"]["surfaces"]
-    shown = good("analyse", "surface", RUN, *SURFACE, cwd=place)
-    assert "gradient and random, within 1" in shown
-    page = read(place / found["report"])
-    assert sum(name.startswith("surface-") for name in page.specs) == len(examples)
+    torch.testing.assert_close(torch.tensor(records[0]["loss"]).double(), wanted.loss[0], rtol=1e-3, atol=1e-6)
+    assert records[0]["prediction"] == wanted.prediction[0].tolist()
+    assert records[0]["numbers"]["here"] == records[0]["loss"][2][2]
+    settings, more = surfaces(place, RUN, "--steps", "2", "--batch-size", "3")
+    examples = [record["example"] for record in more]
+    assert len(examples) == 4  # the first four
+    assert (settings["show"], settings["radius"]) == (examples, 1.0)
+    assert "gradient and random" in good("analyse", "surface", RUN, *SURFACE, cwd=place)
+    page = read(place / RUN / "report.html")
+    assert sum(name.startswith("surface-") for name in page.specs) == len({2, 14, *examples})
+    monkeypatch.setattr("holdfast.questions.surface.directions.loss_surface", None)
+    assert surfaces(place, RUN, *SURFACE)[1] == records  # stored
 
 
 def test_attacks_on_this_network_and_on_another_make_planes(place):
-    asked = [RUN, "--steps", "2", "--show", "2", "--norm", "l2", "--eps", "0.5"]
-    one = said("analyse", "surface", *asked, "--along", "pgd,random", cwd=place)
-    assert one["settings"]["radius"] == 0.625  # 1.25 times the budget
-    ((a, b),) = one["result"]["surfaces"][0]["marks"]
+    options = [RUN, "--steps", "2", "--show", "2", "--norm", "l2", "--eps", "0.5"]
+    settings, (one,) = surfaces(place, *options, "--along", "pgd,random")
+    assert settings["radius"] == 0.625  # 1.25 times the budget
+    ((a, b),) = one["marks"]
     assert 0 < a <= 0.5
     assert abs(b) < 1e-6
-    two = said("analyse", "surface", *asked, "--along", f"pgd,pgd@{OTHER}", cwd=place)
-    marks = two["result"]["surfaces"][0]["marks"]
-    assert marks[0] == [a, pytest.approx(0, abs=1e-6)]
-    assert (marks[1][0] ** 2 + marks[1][1] ** 2) ** 0.5 <= 0.5 + 1e-3
-    assert set(two["settings"]["others"]) == {f"pgd@{OTHER}"}
-    linf = said("analyse", "surface", RUN, "--steps", "1", "--show", "2", "--along", "fgsm,pgd", cwd=place)
-    assert linf["settings"]["radius"] == pytest.approx(1.25 * 8 / 255 * 8, rel=5e-3)  # eps times the root of 64
+    settings, (two,) = surfaces(place, *options, "--along", f"pgd,pgd@{OTHER}")
+    assert two["marks"][0] == [a, pytest.approx(0, abs=1e-6)]
+    assert (two["marks"][1][0] ** 2 + two["marks"][1][1] ** 2) ** 0.5 <= 0.5 + 1e-3
+    assert set(settings["others"]) == {f"pgd@{OTHER}"}
+    settings, _ = surfaces(place, RUN, "--steps", "1", "--show", "2", "--along", "fgsm,pgd")
+    assert settings["radius"] == pytest.approx(1.25 * 8 / 255 * 8, rel=5e-3)  # eps times the root of 64
+
+
+def test_several_networks_share_the_scale_of_an_image(place):
+    output = said("analyse", "surface", RUN, OTHER, "--steps", "1", "--show", "2", cwd=place)
+    (table,) = [item for item in output["shown"] if "columns" in item]
+    assert [row["name"] for row in table["rows"]] == ["a (best), example 2", "b (best), example 2"]
 
 
 @pytest.mark.parametrize(
@@ -115,17 +125,21 @@ def test_attacks_on_this_network_and_on_another_make_planes(place):
         (["features", RUN, "--noise", "gausian_noise: 0.1"], "--noise"),
         (["features", RUN, "--noise", "{"], "--noise: expected a corruption such as 'gaussian_noise: 0.06'; got '{'"),
         (["features", RUN, "--noise", "gaussian_noise: -1"], "--noise"),
-        (["surface", RUN, "--along", "gradient"], "--along: expected gradient,random, or an attack and random"),
-        (["surface", RUN, "--along", "gradient,pgd"], "--along: expected gradient,random, or an attack and random"),
-        (["surface", RUN, "--along", "pgdd,random"], "--along: unknown name 'pgdd'"),
-        (["surface", RUN, "--along", "pgd,random", "--norm", "l0"], "--norm: unknown name 'l0'; known: l1, l2, linf"),
-        (["surface", RUN, "--along", "pgd,random", "--eps", "x"], "--along pgd"),
+        (["surface", RUN, "--along", "gradient"], "along: expected gradient,random, or an attack and random"),
+        (["surface", RUN, "--along", "gradient,pgd"], "along: expected gradient,random, or an attack and random"),
+        (["surface", RUN, "--along", "pgdd,random"], "along: unknown name 'pgdd'"),
+        (
+            ["surface", RUN, "--along", "eot,random"],
+            "along: expected attacks that need no more than a threat",
+        ),
+        (["surface", RUN, "--along", "pgd,random", "--norm", "l0"], "--norm: expected 'linf', 'l2' or 'l1'; got 'l0'"),
+        (["surface", RUN, "--along", "pgd,random", "--eps", "x"], "--eps: expected a number or a fraction"),
         (["surface", RUN, "--along", "pgd,pgd@nowhere"], "nowhere"),
         (
             ["surface", RUN, "--show", "500"],
-            "--show: expected examples of the test images, such as 2, 11, 14, 37; got '500'",
+            "show: expected examples of the test images, such as 2, 11, 14, 37; got 500",
         ),
-        (["surface", RUN, "--radius", "0"], "--radius: expected a positive number, got 0"),
+        (["surface", RUN, "--radius", "0"], "radius: expected a positive number, got 0"),
         (
             ["features", "--model", "python:tests.end_to_end.foreign:network", "--data", "digits"],
             "expected one that shows its features",

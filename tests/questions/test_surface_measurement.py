@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from holdfast.analysis.surface import Surface, gradient_plane, loss_surface, nearest_change, plane_through
 from holdfast.attacks import PGD
 from holdfast.losses import cross_entropy
+from holdfast.questions.surface.measurement import Surface, gradient_plane, loss_surface, nearest_change, plane_through
 from holdfast.rng import Streams
 from holdfast.testing.untouched import same_module, same_random_states, same_tensors
 from holdfast.threat import L2

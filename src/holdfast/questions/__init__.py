@@ -13,6 +13,7 @@ HOMES = {
     "flatness": "flatness:Flatness",
     "gradient_norm": "gradient_norm:GradientNorm",
     "classes": "classes:Classes",
+    "surface": "surface:LossSurface",
 }
 """Module and class of each question, in the order of a page."""
 

@@ -17,7 +17,6 @@ from holdfast.report.neighbours import NeighbourMixtures
 from holdfast.report.plane import Plane
 from holdfast.report.runs import RunData, answers_of
 from holdfast.report.segment import Segments
-from holdfast.report.surface import Surfaces
 from holdfast.show.figures import Figure
 from holdfast.show.html import Part, figures_of, parts_of
 
@@ -46,7 +45,7 @@ class Section(Protocol):
 
 SECTIONS: tuple[type[Section], ...] = (
     Plane, Mixtures, NeighbourMixtures, Corruptions, Maps, Curvatures, Segments,
-    ConfidenceTable, Features, Surfaces,
+    ConfidenceTable, Features,
 )  # fmt: skip
 """In the order of the page."""
 

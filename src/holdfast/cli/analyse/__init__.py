@@ -9,7 +9,7 @@ import typer
 from holdfast.cli.analyse.question import register
 
 QUESTIONS = (
-    "sra", "features", "surface", "curvature", "stability", "segment",
+    "sra", "features", "curvature", "stability", "segment",
     "confidences", "mixing", "neighbours",
 )  # fmt: skip
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+
+from holdfast.show.pictures import Picture, Shape, Words
 
 WIDTH, HEIGHT = 320, 310
 """Of a picture in its own units."""
@@ -25,37 +25,9 @@ LEVELS = 16
 Values = Sequence[Sequence[float | None]]
 
 
-@dataclass(frozen=True)
-class Relief:
-    """A surface seen from above and the front.
-
-    Args:
-        title: what it shows.
-        cells: paths with their colours, in the order to draw them.
-        edges: outline of the base.
-        pins: points on the surface: name, place, and length of the line that holds the name.
-        along: what runs along the edge on the left of the front.
-        across: what runs along the edge on its right.
-        low: least value.
-        high: largest value.
-    """
-
-    title: str
-    cells: Sequence[tuple[str, str]]
-    edges: str
-    pins: Sequence[tuple[str, tuple[float, float], float]]
-    along: str
-    across: str
-    low: float
-    high: float
-
-    width: ClassVar[int] = WIDTH
-    height: ClassVar[int] = HEIGHT
-
-
 def relief(
     title: str, values: Values, *, high: float, marks: Sequence[tuple[str, float, float]], along: str, across: str
-) -> Relief:
+) -> Picture:
     """Draw values over a square, from 0 up.
 
     Args:
@@ -69,14 +41,23 @@ def relief(
     kept = _thinned(len(values))
     grid = [[values[row][column] for column in kept] for row in kept]
     step = 2 / (len(kept) - 1)
-    known = [value for row in grid for value in row if value is not None]
+    finite = [value for row in grid for value in row if value is not None]
     # Lines of different lengths keep names apart.
     pins = [(name, _place(a, b, _height(grid, a, b) / high), PIN * (1 + n)) for n, (name, a, b) in enumerate(marks)]
     corners = [_place(a, b, 0.0) for a, b in ((-1, -1), (1, -1), (1, 1), (-1, 1))]
-    cells = [(_closed(quads), colour) for quads, colour in _cells(grid, step, high)]
-    return Relief(
-        title, cells, _closed([corners]), pins, along, across, min(known, default=0.0), max(known, default=0.0)
-    )
+    shapes = [Shape(_closed([corners]), "base")]
+    shapes += [Shape(_closed(quads), fill=colour) for quads, colour in _cells(grid, step, high)]
+    shapes += [shape for _, place, length in pins for shape in _pin(*place, length)]
+    words = [Words(name, x, y - length - 3, "pin") for name, (x, y), length in pins]
+    words += [Words(f"{along} ↗", WIDTH - 2, HEIGHT - 4, "end"), Words(f"↖ {across}", 2, HEIGHT - 19)]
+    low, highest = min(finite, default=0.0), max(finite, default=0.0)
+    return Picture(f"{title}: loss from {low:.4g} to {highest:.4g}", WIDTH, HEIGHT, shapes, words)
+
+
+def _pin(x: float, y: float, length: float) -> tuple[Shape, Shape]:
+    """A line that holds a name, and the point below it."""
+    foot = f"M{x - 3:.1f} {y:.1f}a3 3 0 1 0 6 0a3 3 0 1 0-6 0z"
+    return Shape(f"M{x:.1f} {y:.1f}V{y - length:.1f}", "stem"), Shape(foot, "foot")
 
 
 def shade(share: float) -> str:
