@@ -8,8 +8,9 @@ import torch
 from torch import nn
 
 from holdfast.attacks import APGD, PGD, Aimed
+from holdfast.attacks.usual import usual
 from holdfast.audit.aims import other_losses, parts, parts_of
-from holdfast.audit.attacks import Case, black_box, convergence, larger_eps, unbounded, usual
+from holdfast.audit.attacks import Case, black_box, convergence, larger_eps, unbounded
 from holdfast.audit.transfer import transfer
 from holdfast.ensembles import (
     AdaptiveComposite,

@@ -94,6 +94,7 @@ from holdfast.objectives import (
 )
 from holdfast.queries import behind
 from holdfast.questions.classes import Classes
+from holdfast.questions.confidences import Confidences
 from holdfast.questions.flatness import Flatness
 from holdfast.questions.gradient_norm import GradientNorm
 from holdfast.questions.surface import LossSurface
@@ -260,6 +261,7 @@ QUESTIONS = {
     "gradient_norm": GradientNorm(norm="linf"),
     "classes": Classes(delta_v=1.0),
     "surface": LossSurface(along=("fgsm", "pgd@other"), show=(3, 30), steps=1, eps=0.1),
+    "confidences": Confidences(eps=0.1),
 }
 
 CORRUPTIONS = {

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from holdfast.attacks import TargetedAPGD, Transferred
-from holdfast.audit.attacks import Case, beaten_by_any, usual
+from holdfast.attacks.usual import usual
+from holdfast.audit.attacks import Case, beaten_by_any
 from holdfast.ensembles.composite import Composite, Pair, aimed
 from holdfast.ensembles.mixing import attackable
 from holdfast.errors import ModelError

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from holdfast.attacks import APGD, PGD, SimBA, Square
 from holdfast.rng import Streams
-from holdfast.threat import L1, Linf
+from holdfast.threat import Linf
 from holdfast.types import Attack, Classifier, Threat
 from holdfast.verdicts import Verdict
 from holdfast.verdicts.rules import Pair, Rung, beaten, growing, level
@@ -35,19 +35,6 @@ QUERIES = 1000
 
 STEPS = QUERIES // 2
 """Of SimBA, whose steps have one or two queries."""
-
-USUAL_STEPS = 50
-"""Of the white-box attack that is tried where none is in question."""
-
-SPARSE_STEPS, SPARSE_RESTARTS = 100, 5
-"""The same in l1, where AutoAttack has as many: ascents there end in many different places."""
-
-
-def usual(threat: Threat) -> APGD:
-    """The white-box attack that is tried where none is in question."""
-    if isinstance(threat, L1):
-        return APGD(threat=threat, steps=SPARSE_STEPS, restarts=SPARSE_RESTARTS)
-    return APGD(threat=threat, steps=USUAL_STEPS)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from holdfast.attacks import APGD, PGD
+from holdfast.attacks.usual import usual
 from holdfast.audit.aims import other_losses, parts
-from holdfast.audit.attacks import Case, black_box, convergence, larger_eps, unbounded, usual
+from holdfast.audit.attacks import Case, black_box, convergence, larger_eps, unbounded
 from holdfast.audit.confidence import confidence
 from holdfast.audit.inputs import input_range
 from holdfast.audit.outputs import batch_dependence, better_than_chance, randomness

@@ -76,7 +76,7 @@ def command(
 
 def chosen_attack(verb: str, ready: Ready, norm: str | None, eps: str | None) -> PGD | APGD:
     """The attack that the options ask for, else the run's own, else the usual one at 8/255; for highest losses."""
-    from holdfast.audit.attacks import usual
+    from holdfast.attacks.usual import usual
     from holdfast.threat import Linf
 
     attack = _attack(verb, norm, eps) or _of_the_run(ready) or usual(Linf(8 / 255))
@@ -85,7 +85,7 @@ def chosen_attack(verb: str, ready: Ready, norm: str | None, eps: str | None) ->
 
 def _attack(verb: str, norm: str | None, eps: str | None) -> APGD | None:
     """The attack that the options ask for."""
-    from holdfast.audit.attacks import usual
+    from holdfast.attacks.usual import usual
     from holdfast.recipe import parse
     from holdfast.types import Threat
 
@@ -102,7 +102,7 @@ def _attack(verb: str, norm: str | None, eps: str | None) -> APGD | None:
 
 def _of_the_run(ready: Ready) -> PGD | APGD | None:
     """The run's own iterated gradient attack, else the usual one in the set of its first attack, else None."""
-    from holdfast.audit.attacks import usual
+    from holdfast.attacks.usual import usual
     from holdfast.checks import is_attack
     from holdfast.cli.verdicts import in_question
 

@@ -14,6 +14,7 @@ HOMES = {
     "gradient_norm": "gradient_norm:GradientNorm",
     "classes": "classes:Classes",
     "surface": "surface:LossSurface",
+    "confidences": "confidences:Confidences",
 }
 """Module and class of each question, in the order of a page."""
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from holdfast.analysis.spread import give_or_take, spread
 from holdfast.questions.answers import Answer, Answers
 from holdfast.show.chart import Chart, Curve
-from holdfast.show.numbers import count, percent, short
+from holdfast.show.numbers import count, interval, percent, short
 from holdfast.show.table import Cell, Table
+from holdfast.statistics import wilson
 
 QUARTILES = (0.25, 0.5, 0.75)
 POINTS = 61
@@ -33,6 +37,32 @@ def mean(values: Sequence[float], write: Write = short) -> Cell:
     """A mean with half of its 95 % interval."""
     of = spread(values)
     return Cell(write(of.mean), give_or_take(of.half, write), value=of.mean)
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Share of right answers.
+
+    Args:
+        value: the share.
+        low: lower end of its 95 % Wilson interval.
+        high: upper end.
+    """
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, right: pl.Series | NDArray[np.bool_]) -> Rate:
+        """The share of examples that are right."""
+        bounds = wilson(int(right.sum()), len(right))
+        return cls(int(right.sum()) / len(right), bounds.low, bounds.high)
+
+    @property
+    def cell(self) -> Cell:
+        """The share with its interval."""
+        return Cell(percent(self.value), interval(self.low, self.high), value=self.value)
 
 
 def answered(answers: Answers) -> list[tuple[str, Answer]]:

@@ -11,10 +11,10 @@ from holdfast.report.runs import RunData
 from holdfast.report.shares import share_of
 from holdfast.results import accuracies
 from holdfast.show.chart import Chart, Curve, Mark
+from holdfast.show.names import NORMS as NORMS
 from holdfast.show.numbers import short
 from holdfast.traits import GREY, SIGMA, finite
 
-NORMS = {"linf": "ℓ∞", "l2": "ℓ2", "l1": "ℓ1", "l0": "ℓ0"}
 AXES = (SIGMA, GREY, *NORMS)
 SIZES = {"threat", "step_size", "sigma", "variance", "eps", "ratio"}  # fields that change along a line of a chart
 

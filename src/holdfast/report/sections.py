@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol, Self
 
 from holdfast.questions import QUESTIONS
-from holdfast.report.confidences import ConfidenceTable
 from holdfast.report.corruptions import Corruptions
 from holdfast.report.curvature import Curvatures
 from holdfast.report.features import Features
@@ -44,8 +43,7 @@ class Section(Protocol):
 
 
 SECTIONS: tuple[type[Section], ...] = (
-    Plane, Mixtures, NeighbourMixtures, Corruptions, Maps, Curvatures, Segments,
-    ConfidenceTable, Features,
+    Plane, Mixtures, NeighbourMixtures, Corruptions, Maps, Curvatures, Segments, Features,
 )  # fmt: skip
 """In the order of the page."""
 

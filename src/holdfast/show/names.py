@@ -1,8 +1,11 @@
-"""How names of runs are shortened: one rule for every medium."""
+"""How norms are written and names of runs shortened: one rule for every medium."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+
+NORMS = {"linf": "ℓ∞", "l2": "ℓ2", "l1": "ℓ1", "l0": "ℓ0"}
+"""Norms as readers know them."""
 
 
 def labels(names: Sequence[str]) -> list[str]:

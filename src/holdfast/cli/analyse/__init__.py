@@ -10,7 +10,7 @@ from holdfast.cli.analyse.question import register
 
 QUESTIONS = (
     "sra", "features", "curvature", "stability", "segment",
-    "confidences", "mixing", "neighbours",
+    "mixing", "neighbours",
 )  # fmt: skip
 
 app = typer.Typer(help="Ask a question about a network; repeat the command to resume.", no_args_is_help=True)

@@ -1,0 +1,45 @@
+"""The attack that a question is about."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from holdfast.questions.question import Context
+
+if TYPE_CHECKING:
+    from holdfast.attacks import APGD, PGD
+    from holdfast.types import Threat
+
+
+def check_budget(norm: str | None, eps: float | None) -> None:
+    """Refuse what is no budget."""
+    if norm is not None and eps is None:
+        raise ValueError(f"norm: expected eps beside norm {norm}")
+    if eps is not None and not 0 < eps < math.inf:
+        raise ValueError(f"eps: expected a positive number, such as 8/255; got {eps:g}")
+
+
+def chosen_attack(context: Context, norm: str | None, eps: float | None) -> PGD | APGD:
+    """The usual attack within a budget; without one the run's own, else the usual one. It looks for the highest loss.
+
+    The run's own is its first iterated gradient attack, or the usual one in the threat of its first attack.
+    """
+    from holdfast.attacks import APGD, PGD
+    from holdfast.attacks.usual import usual
+    from holdfast.checks import is_attack
+    from holdfast.threat import THREATS, Linf
+
+    if eps is not None:
+        return replace(usual(THREATS[norm or "linf"](eps)), until_lost=False)  # type: ignore[call-arg]
+    own = next((check for check in context.checks if isinstance(check, PGD | APGD)), None)
+    threats = (check.threat for check in context.checks if is_attack(check))  # type: ignore[union-attr]
+    return replace(own or usual(next(threats, Linf(8 / 255))), until_lost=False)
+
+
+def norm_of(threat: Threat) -> str:
+    """Name of the norm in which a threat is bounded."""
+    from holdfast.threat import THREATS
+
+    return {kind: name for name, kind in THREATS.items()}[type(threat)]
