@@ -91,9 +91,7 @@ def read_archive(
     return arrays
 
 
-def read_member(
-    archive: zipfile.ZipFile, info: zipfile.ZipInfo, what: str, *, error: type[HoldfastError]
-) -> bytearray:
+def read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, what: str, *, error: type[HoldfastError]) -> bytearray:
     """A member of an archive, within the budget.
 
     Raises:
@@ -152,9 +150,7 @@ class _Header:
     def require_size(self, available: int) -> None:
         """Refuse an array that is longer than its file."""
         if self.size * self.dtype.itemsize > available:
-            raise ValueError(
-                f"got {available} bytes, which shape {self.shape} of {self.dtype} does not fit"
-            )
+            raise ValueError(f"got {available} bytes, which shape {self.shape} of {self.dtype} does not fit")
 
     @classmethod
     def read(cls, file: BinaryIO) -> _Header:
@@ -183,13 +179,22 @@ def _dtype(text: object) -> np.dtype[Any]:
         dtype = np.dtype(text) if isinstance(text, str) and len(text) < 16 else None
     except (TypeError, ValueError, SyntaxError, OverflowError, MemoryError):
         dtype = None
-    if dtype is None or dtype.kind not in KINDS or not 0 < dtype.itemsize < 2**20 or dtype.itemsize > 8 and dtype.kind != "U":
+    if (
+        dtype is None
+        or dtype.kind not in KINDS
+        or not 0 < dtype.itemsize < 2**20
+        or (dtype.itemsize > 8 and dtype.kind != "U")
+    ):
         raise ValueError(f"expected numbers or text, got values of the kind {str(text)[:40]}")
     return dtype
 
 
 def _shape(shape: object) -> tuple[int, ...]:
-    if not isinstance(shape, tuple) or len(shape) > MOST_AXES or not all(type(n) is int and 0 <= n < 2**62 for n in shape):
+    if (
+        not isinstance(shape, tuple)
+        or len(shape) > MOST_AXES
+        or not all(type(n) is int and 0 <= n < 2**62 for n in shape)
+    ):
         raise ValueError(f"expected at most {MOST_AXES} lengths of axes, got {str(shape)[:40]}")
     if math.prod(n for n in shape if n) >= 2**62:
         raise ValueError(f"expected a shape that fits in memory, got {str(shape)[:80]}")

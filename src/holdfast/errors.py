@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-
 LONGEST = 2000
 """Characters of a message; of a longer one the middle is left out."""
 

@@ -46,11 +46,11 @@ class _Run(_Facts):
     versions: dict[str, str] | None = None
     data: _Data = _Data()
     model: _Model = _Model()
-    weights: dict[str, _Weights] = {}  # noqa: RUF012  pydantic copies it
-    seconds: dict[str, float] = {}  # noqa: RUF012
-    not_run: dict[str, dict[str, int]] = {}  # noqa: RUF012
-    init_from: dict[str, Any] = {}  # noqa: RUF012
-    bases: dict[str, dict[str, Any]] = {}  # noqa: RUF012
+    weights: dict[str, _Weights] = {}
+    seconds: dict[str, float] = {}
+    not_run: dict[str, dict[str, int]] = {}
+    init_from: dict[str, Any] = {}
+    bases: dict[str, dict[str, Any]] = {}
     fitted: dict[str, Any] | None = None
     network: dict[str, Any] | None = None
 

@@ -97,6 +97,7 @@ from holdfast.questions.classes import Classes
 from holdfast.questions.confidences import Confidences
 from holdfast.questions.flatness import Flatness
 from holdfast.questions.gradient_norm import GradientNorm
+from holdfast.questions.sra import SmoothedRobustness
 from holdfast.questions.surface import LossSurface
 from holdfast.questions.thickness import Thickness
 from holdfast.threat import L0, L1, L2, Linf
@@ -262,6 +263,7 @@ QUESTIONS = {
     "classes": Classes(delta_v=1.0),
     "surface": LossSurface(along=("fgsm", "pgd@other"), show=(3, 30), steps=1, eps=0.1),
     "confidences": Confidences(eps=0.1),
+    "sra": SmoothedRobustness(eps=(0.0, 0.1), sigma=(0.0, 0.2), loss="margin", steps=2, draws=3),
 }
 
 CORRUPTIONS = {

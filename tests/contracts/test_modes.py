@@ -20,7 +20,6 @@ from holdfast.analysis.mixing import attacked, attempts, gradient_sizes, mixing_
 from holdfast.analysis.mixing_plan import Plan
 from holdfast.analysis.noise import noise_curve
 from holdfast.analysis.segment import loss_along_segment, segments_by_batch
-from holdfast.analysis.sra import sra, sra_map
 from holdfast.analysis.stability import features_and_logits, stability
 from holdfast.attacks import ATTACKS, FGSM, PGD, Transferred
 from holdfast.certify import CERTIFIERS, MixtureMargin, MixtureSmoothing, estimate_margin, mean_logits
@@ -31,6 +30,7 @@ from holdfast.modes import InCurrentModes
 from holdfast.queries import Counted
 from holdfast.questions.classes.measurement import class_geometry, class_record, features_by_batch
 from holdfast.questions.flatness.measurement import flatness
+from holdfast.questions.sra.measurement import sra, sra_map
 from holdfast.questions.surface.measurement import gradient_plane, loss_surface, plane_through
 from holdfast.questions.thickness.measurement import boundary_thickness
 from holdfast.threat import L2, Linf
@@ -73,9 +73,7 @@ ANALYSES = {
     loss_along_segment: lambda model: loss_along_segment(model, X, Z, Y, points=3),
     segments_by_batch: lambda model: segments_by_batch(model, X, Z, Y, points=3, batch_size=4),
     sra: lambda model: sra(model, X, Y, sigma=0.1, region=L2(0.1), steps=2, draws=2),
-    sra_map: lambda model: sra_map(
-        model, X, Y, eps=[0.0, 0.1], sigma=[0.1], region=L2(0.1), batch_size=4, steps=2, draws=2
-    ),
+    sra_map: lambda model: sra_map(model, X, Y, eps=[0.0, 0.1], sigma=[0.1], region=L2(0.1), steps=2, draws=2),
     stability: lambda model: stability(model, X, Y, sigma=0.1, deltas=[0.1], draws=2),
     features_and_logits: lambda model: features_and_logits(model, X),
     gradient_plane: lambda model: gradient_plane(model, X, Y),

@@ -3,9 +3,9 @@
 import json
 import statistics
 
+import numpy as np
 import pytest
 
-from holdfast.analysis.store import read_answers
 from tests.end_to_end.command import good, refused, said
 from tests.end_to_end.test_certify import SMALL
 from tests.report.reading import read
@@ -29,29 +29,30 @@ def place(tmp_path_factory):
 
 def test_the_map_is_printed_kept_and_shown(place):
     run = "runs/grid/a/seed-0"
-    found = said("analyse", "sra", run, *ASKED, cwd=place)
-    cells = {(cell["eps"], cell["sigma"]): cell["safe"] for cell in found["result"]["cells"]}
-    assert set(cells) == {(0.0, 0.0), (0.0, 0.1), (0.2, 0.0), (0.2, 0.1)}
-    assert cells[0.2, 0.0] <= cells[0.0, 0.0]
-    (answer,) = read_answers(place / found["run"])
-    assert answer.settings["examples"] == 40
+    output = said("analyse", "sra", run, *ASKED, cwd=place)
+    (answer,) = output["answers"]
+    safe = np.array(answer["columns"]["safe"])
+    assert safe.shape == (40, 2, 2)
+    assert safe[:, 1, 0].mean() <= safe[:, 0, 0].mean()
+    (table,) = [item for item in output["shown"] if "smoothed robust" in item.get("caption", "").lower()]
+    np.testing.assert_allclose([row["cells"] for row in table["rows"]], safe.mean(0))
     shown = good("analyse", "sra", run, *ASKED, cwd=place)
-    assert f"{100 * cells[0.2, 0.1]:.1f} %" in shown
-    page = read(place / found["report"])
-    assert any("zero_one loss, 40 images" in caption for caption in page.tables)
+    assert f"{100 * safe[:, 1, 1].mean():.1f} %" in shown
+    page = read(place / output["reports"][0])
+    assert any("zero-one loss, 40 images" in caption for caption in page.tables)
 
 
-def test_a_part_of_the_images_has_a_directory_of_its_own(place):
-    found = said("analyse", "sra", "runs/grid/a/seed-0", *ASKED, "--subset", "10", cwd=place)
-    assert found["settings"]["examples"] == 10
-    assert found["run"] != "runs/grid/a/seed-0"
-    assert found["report"] is None  # nothing was evaluated there
+def test_a_part_of_the_images_is_an_answer_of_its_own(place):
+    output = said("analyse", "sra", "runs/grid/a/seed-0", *ASKED, "--subset", "10", cwd=place)
+    assert [answer["examples"] for answer in output["answers"]] == [10]
+    page = read(place / output["reports"][0])
+    assert any("zero-one loss, 10 images" in caption for caption in page.tables)
 
 
-def test_what_is_known_is_not_computed_again(place, monkeypatch):
+def test_a_stored_map_is_not_measured_again(place, monkeypatch):
     run = "runs/grid/b/seed-0"
     first = said("analyse", "sra", run, *ASKED, cwd=place)
-    monkeypatch.setattr("holdfast.analysis.sra.sra", None)
+    monkeypatch.setattr("holdfast.questions.sra.measurement.sra", None)
     assert said("analyse", "sra", run, *ASKED, cwd=place) == first
 
 
@@ -134,9 +135,9 @@ def test_classes_take_the_distances_that_the_recipe_trained_for(place):
     [
         (["what"], "No such command 'what'"),
         (["sra", "runs/grid/a/seed-0", "--eps", "a"], "--eps"),
-        (["sra", "runs/grid/a/seed-0", "--sigma", "-1"], "--sigma: expected numbers from 0 on"),
-        (["sra", "runs/grid/a/seed-0", "--loss", "marging"], "--loss: unknown name 'marging'"),
-        (["sra", "runs/grid/a/seed-0", "--norm", "l0"], "--norm: unknown name 'l0'; known: l1, l2, linf"),
+        (["sra", "runs/grid/a/seed-0", "--sigma", "-1"], "sigma: expected numbers from 0 on"),
+        (["sra", "runs/grid/a/seed-0", "--loss", "marging"], "--loss: expected 'zero_one' or 'margin'; got 'marging'"),
+        (["sra", "runs/grid/a/seed-0", "--norm", "l0"], "--norm: expected 'l2', 'linf' or 'l1'; got 'l0'"),
         (["sra", "nowhere"], "nowhere"),
         (["thickness", "runs/grid/a/seed-0", "--alpha", "0.8"], "expected -1 <= alpha < beta <= 1, got 0.8 and 0.75"),
         (["flatness", "runs/grid/a/seed-0", "--radii", "-1"], "radii: expected numbers from 0 on"),

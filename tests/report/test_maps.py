@@ -1,4 +1,4 @@
-"""Heat maps of runs on a grid, and of smoothed robustness."""
+"""Heat maps of runs on a grid, and areas."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.analysis.store import Answer, write_answer
 from holdfast.report import read_runs, write_report
-from holdfast.report.maps import areas, grid_maps, heat_map, sra_maps
+from holdfast.report.maps import areas, grid_maps, heat_map
 from holdfast.statistics import noise_area
 from tests.report.factory import FakeCheck, make_run, noise, pgd, proved
 from tests.report.reading import read
@@ -61,18 +60,6 @@ def test_colours_run_from_the_lowest_to_the_highest() -> None:
     assert table.corner == "a \\ b"
     flat = heat_map("c", "a", "b", {(1.0, 1.0): 0.2}, share=True)
     assert flat.rows[0][1][0].heat == 0.0
-
-
-def test_maps_of_smoothed_robustness_are_on_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.report.page.plotly_script", lambda: "")
-    path = run(tmp_path, 0, 0.1, 0.5, 4)
-    settings = {"loss": "zero_one", "norm": "l2", "eps": [0.0, 0.5], "sigma": [0.0], "examples": 20}
-    cells = [{"eps": eps, "sigma": 0.0, "safe": safe, "value": 0.0} for eps, safe in ((0.0, 0.9), (0.5, 0.25))]
-    write_answer(path, Answer("sra", "best", "ab12", settings, {"cells": cells}))
-    (table,) = sra_maps(read_runs([path]))
-    assert texts(table) == {"0": ["90.0\u00a0%"], "0.5": ["25.0\u00a0%"]}
-    page = read(write_report([path], tmp_path / "report.html"))
-    assert page.tables["grid/0 (best), zero_one loss, 20 images"]["0.5"] == ["25.0 %"]
 
 
 def test_one_number_for_each_curve(tmp_path: Path) -> None:

@@ -69,4 +69,6 @@ def _read(path: Path) -> Answer:
     try:
         return parse_record(Answer, parse_json(content))
     except ValueError as error:
-        raise LedgerError(f"{path}: expected an analysis that holdfast wrote; {error}; delete it and ask again") from None
+        raise LedgerError(
+            f"{path}: expected an analysis that holdfast wrote; {error}; delete it and ask again"
+        ) from None

@@ -80,4 +80,3 @@ def fifth(array: NDArray[Any], severity: int) -> NDArray[Any]:
     """The part of a severity."""
     size = len(array) // SEVERITIES
     return array[(severity - 1) * size : severity * size]
-

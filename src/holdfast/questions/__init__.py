@@ -15,6 +15,7 @@ HOMES = {
     "classes": "classes:Classes",
     "surface": "surface:LossSurface",
     "confidences": "confidences:Confidences",
+    "sra": "sra:SmoothedRobustness",
 }
 """Module and class of each question, in the order of a page."""
 

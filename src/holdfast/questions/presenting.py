@@ -33,6 +33,13 @@ def share(value: float | None) -> Cell:
     return number(value, percent)
 
 
+def proportion(values: Sequence[float]) -> Cell:
+    """The share of values that are true, with its 95 % Wilson interval."""
+    of = wilson(sum(map(bool, values)), len(values))
+    value = sum(map(bool, values)) / len(values)
+    return Cell(percent(value), interval(of.low, of.high), value=value)
+
+
 def mean(values: Sequence[float], write: Write = short) -> Cell:
     """A mean with half of its 95 % interval."""
     of = spread(values)

@@ -1,4 +1,4 @@
-"""Heat maps: quantities of runs over the two settings they differ in, and smoothed robustness over region and noise."""
+"""Areas under curves, and quantities of runs over the two settings they differ in."""
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ from typing import Any, ClassVar
 import yaml
 
 from holdfast.analysis.selection import CLEAN, Measured, measured
-from holdfast.analysis.store import Answer
 from holdfast.analysis.worst_case import WORST
-from holdfast.report.curves import NORMS
 from holdfast.report.runs import RunData
 from holdfast.show.figures import Figure
 from holdfast.show.numbers import decimal, percent, short
-from holdfast.show.table import Cell, Table
+from holdfast.show.table import Cell, Table, coloured
 from holdfast.yaml_text import load_yaml
 
 Place = tuple[float, float]
@@ -34,12 +32,10 @@ class Maps:
     Args:
         areas: under curves, of each run; None where there are none.
         grids: quantities of runs over the two settings they differ in.
-        smoothed: smoothed robustness over region and noise.
     """
 
     areas: Table | None
     grids: Sequence[Table]
-    smoothed: Sequence[Table]
 
     name: ClassVar[str] = "maps"
     title: ClassVar[str] = "Areas and maps"
@@ -48,12 +44,12 @@ class Maps:
     @classmethod
     def of(cls, runs: Sequence[RunData], labels: Sequence[str]) -> Maps:
         """What the runs have of them."""
-        return cls(areas(runs), grid_maps(runs), sra_maps(runs))
+        return cls(areas(runs), grid_maps(runs))
 
     @property
     def there(self) -> bool:
         """Whether there is anything to show."""
-        return self.areas is not None or bool(self.grids or self.smoothed)
+        return self.areas is not None or bool(self.grids)
 
 
 def grid_maps(runs: Sequence[RunData]) -> list[Table]:
@@ -91,20 +87,17 @@ def _grid(members: Sequence[tuple[Mapping[str, float], Measured]]) -> list[Table
 def heat_map(caption: str, down: str, across: str, values: Mapping[Place, float], *, share: bool) -> Table:
     """Values over two numbers, coloured from the lowest to the highest; places without a value stay empty."""
     rows, columns = (sorted({place[side] for place in values}) for side in (0, 1))
-    low, high = min(values.values()), max(values.values())
 
-    def cell(place: Place) -> Cell:
-        if place not in values:
+    def cell(value: float | None) -> Cell:
+        if value is None:
             return Cell("")
-        value = values[place]
-        text = percent(value) if share else decimal(value, 3)
-        return Cell(text, heat=(value - low) / (high - low) if high > low else 0.0, good=True)
+        return Cell(percent(value) if share else decimal(value, 3), value=value)
 
     return Table(
         caption=caption,
         corner=f"{down} \\ {across}",
         columns=[short(column) for column in columns],
-        rows=[(short(row), [cell((row, column)) for column in columns]) for row in rows],
+        rows=coloured([(short(row), [cell(values.get((row, column))) for column in columns]) for row in rows]),
     )
 
 
@@ -126,19 +119,6 @@ def areas(runs: Sequence[RunData]) -> Table | None:
 
 def _is_share(name: str) -> bool:
     return name == CLEAN or name.startswith(WORST)
-
-
-def sra_maps(runs: Sequence[RunData]) -> list[Table]:
-    """Share of the examples that are smoothed robust, over the size of the region and the strength of the noise."""
-    return [_sra(run, answer) for run in runs for answer in run.answers if answer.kind == "sra"]
-
-
-def _sra(run: RunData, answer: Answer) -> Table:
-    settings, cells = answer.settings, answer.result["cells"]
-    safe = {(float(cell["eps"]), float(cell["sigma"])): float(cell["safe"]) for cell in cells}
-    norm = NORMS.get(settings["norm"], settings["norm"])
-    caption = f"{run.label} ({answer.weights}), {settings['loss']} loss, {settings['examples']} images"
-    return heat_map(caption, f"region ({norm})", "noise (sigma)", safe, share=True)
 
 
 def _flat(recipe: Mapping[str, Any], path: str = "") -> tuple[dict[str, float], dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""How norms are written and names of runs shortened: one rule for every medium."""
+"""How norms are written, and how names of runs are shortened: one rule for every medium."""
 
 from __future__ import annotations
 

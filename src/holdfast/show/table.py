@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -50,3 +50,16 @@ class Table:
     groups: Sequence[tuple[str, int]] = ()
     totals: int = 0
     dense: bool = False
+
+
+def coloured(rows: Sequence[tuple[str, Sequence[Cell]]]) -> list[tuple[str, Sequence[Cell]]]:
+    """Rows of a heat map: cells with a number are coloured from the lowest to the highest of all."""
+    values = [cell.value for _, cells in rows for cell in cells if cell.value is not None]
+    low, high = min(values, default=0.0), max(values, default=0.0)
+
+    def warmed(cell: Cell) -> Cell:
+        if cell.value is None:
+            return cell
+        return replace(cell, heat=(cell.value - low) / (high - low) if high > low else 0.0, good=True)
+
+    return [(name, [warmed(cell) for cell in cells]) for name, cells in rows]

@@ -91,4 +91,6 @@ def _stored(record: object) -> Stored:
     if not isinstance(record, dict):
         raise ValueError(f"expected an object, got {type(record).__name__}")
     fields = {name: value for name, value in record.items() if name not in NAMES}
-    return parse_record(Stored, {**{name: record.get(name) for name in NAMES}, "verdict": parse_record(Verdict, fields)})
+    return parse_record(
+        Stored, {**{name: record.get(name) for name in NAMES}, "verdict": parse_record(Verdict, fields)}
+    )

@@ -11,7 +11,7 @@ Reference:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -116,23 +116,6 @@ def sra(
     return Analysis(value, best, value < criterion.gamma)
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One place of the map over region and noise.
-
-    Args:
-        eps: size of the region.
-        sigma: deviation of the noise.
-        safe: share of the examples that are smoothed robust.
-        value: mean worst average loss.
-    """
-
-    eps: float
-    sigma: float
-    safe: float
-    value: float
-
-
 @in_evaluation_mode
 def sra_map(
     model: Classifier,
@@ -142,12 +125,12 @@ def sra_map(
     eps: Sequence[float],
     sigma: Sequence[float],
     region: Threat,
-    batch_size: int = 64,
-    known: Iterable[Cell] = (),
+    criterion: Criterion = CRITERIA["margin"],
+    steps: int = 20,
+    draws: int = 64,
     rng: Streams | None = None,
-    **options: Any,
-) -> Iterator[Cell]:
-    """`sra` for every size of the region and deviation of the noise, one after the other.
+) -> tuple[Tensor, Tensor]:
+    """Values and safety by `sra` for every size of the region and deviation of the noise, (N, E, S) each.
 
     Args:
         model: the classifier.
@@ -156,27 +139,18 @@ def sra_map(
         eps: sizes of the region; 0 for the image alone.
         sigma: deviations of the noise; 0 for none.
         region: its geometry; its own size is not used.
-        batch_size: images at a time; a pass has as many rows as draws for each.
-        known: cells that need not be computed again; they are yielded in their place.
+        criterion: the loss and its constant.
+        steps: of the search.
+        draws: noisy copies of each point.
         rng: random streams of the images.
-        options: further arguments of `sra`.
     """
-    sized: Any = replace
-    found, rng = {(cell.eps, cell.sigma): cell for cell in known}, streams(rng, x)
-    for size in eps:
-        around = sized(region, eps=size) if size else None
-        for deviation in sigma:
-            if (size, deviation) in found:
-                yield found[size, deviation]
-                continue
-            parts = [
-                sra(model, x[here], y[here], sigma=deviation, region=around, rng=rng[here], **options)
-                for here in (slice(start, start + batch_size) for start in range(0, len(x), batch_size))
-            ]
-            shares = (
-                torch.cat(column).double().mean() for column in ([p.safe for p in parts], [p.value for p in parts])
-            )
-            yield Cell(size, deviation, *(float(share) for share in shares))
+    resized: Any = replace
+    regions = [resized(region, eps=size) if size else None for size in eps]
+    options: Any = {"criterion": criterion, "steps": steps, "draws": draws, "rng": streams(rng, x)}
+    results = [sra(model, x, y, sigma=one, region=around, **options) for around in regions for one in sigma]
+    value, safe = (torch.stack(values, 1) for values in ([r.value for r in results], [r.safe for r in results]))
+    shape = (len(x), len(eps), len(sigma))
+    return value.view(shape), safe.view(shape)
 
 
 def _noise(x: Tensor, sigma: float, draws: int, rng: Streams) -> Tensor:
