@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from holdfast.json_text import encodable
 from holdfast.records import check_fields
 
 
@@ -55,11 +56,24 @@ class _Run(_Facts):
     network: dict[str, Any] | None = None
 
 
+class _Epoch(_Facts):
+    train: dict[str, Any] | None = None
+    validation: dict[str, Any] | None = None
+    cost: dict[str, Any] | None = None
+    alarm: str | None = None
+
+
+def checked_epoch(line: dict[str, Any]) -> dict[str, Any]:
+    """A line of `metrics.jsonl`, checked as `checked_facts` does it."""
+    check_fields(_Epoch, line)
+    return line
+
+
 def checked_facts(facts: dict[str, Any]) -> dict[str, Any]:
     """The same facts, once those that holdfast reads are known to have their types.
 
     Raises:
         ValueError: in one line, naming the first that has not.
     """
-    check_fields(_Run, facts)
+    check_fields(_Run, encodable(facts))
     return facts

@@ -26,7 +26,7 @@ def parse_json(text: str | bytes, *, exact: bool = False) -> Any:
         value = json.loads(_decoded(text), object_pairs_hook=_object, parse_int=_integer)
     except RecursionError:
         raise ValueError("values are nested too deeply") from None
-    return value if exact else _encodable(value)
+    return value if exact else encodable(value)
 
 
 def parse_json_object(text: str | bytes, *, exact: bool = False) -> dict[str, Any]:
@@ -56,10 +56,10 @@ def _integer(digits: str) -> int:
     return value
 
 
-def _encodable(value: Any) -> Any:
+def encodable(value: Any) -> Any:
     """The same without lone surrogates."""
     if isinstance(value, str):
         return SURROGATE.sub("?", value)
     if isinstance(value, list):
-        return [_encodable(one) for one in value]
-    return {_encodable(key): _encodable(one) for key, one in value.items()} if isinstance(value, dict) else value
+        return [encodable(one) for one in value]
+    return {encodable(key): encodable(one) for key, one in value.items()} if isinstance(value, dict) else value

@@ -16,6 +16,13 @@ MOST_VALUES = 100_000
 class Loader(yaml.SafeLoader):
     """Safe YAML in which a key given twice is an error."""
 
+    def construct_scalar(self, node: Any) -> Any:
+        """Refuse text that no file can hold: halves of characters."""
+        value = super().construct_scalar(node)
+        if isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
+            raise yaml.constructor.ConstructorError(None, None, "half a character (a surrogate)", node.start_mark)
+        return value
+
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         """Refuse a key that is there already."""
         seen = set()

@@ -30,6 +30,11 @@ OPTIONAL = "num_batches_tracked"
 """A counter of BatchNorm that older files lack and evaluation does not use."""
 STATE_DICT = 'save its weights alone, where its code is at hand: torch.save(model.state_dict(), "weights.pt")'
 """The remedy for files that hold more than weights."""
+DTYPES = frozenset(
+    (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.int8)
+    + (torch.uint8, torch.bool)
+)
+"""Formats of numbers that weights may have."""
 PREFIXES = ("module.", "_orig_mod.", "model.")
 """What wrappers (data parallel, compile, Lightning) put before every name."""
 
@@ -55,7 +60,33 @@ def load_weights(model: nn.Module, path: str | Path) -> None:
     Raises:
         CheckpointError: as `read_state`, or names or shapes differ; the model is then unchanged.
     """
-    state = _read(Path(path))
+    copy_weights(model, read_tensors(path), str(path))
+
+
+def copy_weights(model: nn.Module, state: Mapping[str, Tensor], where: str) -> None:
+    """Copy named tensors into a model; see `load_weights`.
+
+    Args:
+        model: the model.
+        state: its tensors, as `read_tensors` has them.
+        where: their file, for messages.
+    """
+    model, fitting = _fitted(model, dict(state), where)
+    model.load_state_dict(fitting)
+
+
+def require_fitting(model: nn.Module, state: Mapping[str, Tensor], where: str) -> None:
+    """Refuse tensors that are not those of a model, which may be without values; see `copy_weights`."""
+    _fitted(model, dict(state), where)
+
+
+def read_tensors(path: str | Path) -> dict[str, Tensor]:
+    """The named tensors of a weights file as it names them; see `read_state`."""
+    return _read(Path(path))
+
+
+def _fitted(model: nn.Module, state: dict[str, Tensor], where: str) -> tuple[nn.Module, dict[str, Tensor]]:
+    """The part of a model that tensors are meant for, and its whole state with them."""
     bare = _unwrapped(state)
     if isinstance(model, Normalised) and not any(name.startswith("normalise.") for name in bare):
         model = model.network
@@ -66,8 +97,8 @@ def load_weights(model: nn.Module, path: str | Path) -> None:
         state = bare
     problems = _differences(wanted, state)
     if problems:
-        raise CheckpointError(f"{path}: weights do not fit the model: {'; '.join(problems)}")
-    model.load_state_dict({**wanted, **state})
+        raise CheckpointError(f"{where}: weights do not fit the model: {'; '.join(problems)}")
+    return model, {**wanted, **state}
 
 
 def write_weights(path: str | Path, state: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
@@ -138,11 +169,15 @@ def _start(path: Path) -> bytes:
 
 
 def _check_file(path: Path) -> None:
-    if path.is_dir():
-        raise CheckpointError(f"{path}: expected a weights file, got a directory")
-    if not path.is_file():
-        raise CheckpointError(f"{path}: expected a weights file, there is none")
-    if path.stat().st_size == 0:
+    try:
+        if path.is_dir():
+            raise CheckpointError(f"{path}: expected a weights file, got a directory")
+        if not path.is_file():
+            raise CheckpointError(f"{path}: expected a weights file, there is none")
+        size = path.stat().st_size
+    except (OSError, ValueError) as error:  # a name that is too long, or has a zero in it
+        raise CheckpointError(f"{str(path)!r}: expected a weights file; {error}") from None
+    if size == 0:
         raise CheckpointError(f"{path}: expected a weights file, got an empty file")
 
 
@@ -166,9 +201,7 @@ def _from_safetensors(path: Path, data: bytes) -> dict[str, Tensor]:
 
 def _from_torch(path: Path, data: bytes) -> object:
     try:
-        if zipfile.is_zipfile(io.BytesIO(data)):
-            with zipfile.ZipFile(io.BytesIO(data)) as members:
-                require_budget(sum(one.file_size for one in members.infolist()), str(path), error=CheckpointError)
+        require_small(data, str(path))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what it warns of ends in an error below
             return torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
@@ -182,6 +215,18 @@ def _from_torch(path: Path, data: bytes) -> object:
         raise CheckpointError(f"{path}: expected a state dict; got a TorchScript archive; {STATE_DICT}") from error
     except Exception as error:  # a damaged file may raise anything on its way through the unpickler
         raise _damaged(path, "a PyTorch weights file", error) from error
+
+
+def require_small(data: bytes, where: str) -> None:
+    """Refuse a file of PyTorch whose members do not fit the budget, or are packed in a way that PyTorch does not use.
+
+    Raises:
+        CheckpointError: naming it.
+        Exception: of many kinds, if it is damaged.
+    """
+    if zipfile.is_zipfile(io.BytesIO(data)):
+        with zipfile.ZipFile(io.BytesIO(data)) as members:
+            require_budget(len(data) + sum(one.file_size for one in members.infolist()), where, error=CheckpointError)
 
 
 def _pickled(error: pickle.UnpicklingError) -> str:
@@ -211,6 +256,10 @@ def _tensors(path: Path, content: object) -> dict[str, Tensor]:
             raise CheckpointError(f"{path}: expected named tensors, got {_kind(value)} under {name!r}")
         if value.layout != torch.strided or value.is_quantized:
             raise CheckpointError(f"{path}: expected dense tensors, got {value.layout} under {name!r}")
+        if value.dtype not in DTYPES or value.device.type != "cpu":
+            raise CheckpointError(
+                f"{path}: expected numbers in a usual format, got {value.dtype} on {value.device} under {name!r}"
+            )
         size = value.numel() * value.element_size()
         if size > value.untyped_storage().nbytes():
             raise CheckpointError(f"{path}: expected all values of every tensor; '{name}' repeats a few that it holds")

@@ -17,7 +17,7 @@ from holdfast.recipe.plain import describe
 from holdfast.recipe.schema import FAMILIES, Recipe, hints_of
 from holdfast.recipe.strict import parse
 from holdfast.recipe.sweeps import Origins, before_sweeps, write_out_sweeps
-from holdfast.yaml_text import load_yaml, parse_yaml
+from holdfast.yaml_text import LONGEST, load_yaml, parse_yaml
 
 Path_ = tuple[str, ...]
 EXTRA = ("variants", "seeds")
@@ -33,12 +33,22 @@ def load_recipes(path: Path | str, overrides: Sequence[str] = (), *, only: Seque
         only: variants that are wanted; none for all.
     """
     path = Path(path)
+    text = read_recipe_text(path)
+    return parse_recipes(text, overrides, file=path, only=only)
+
+
+def read_recipe_text(path: Path) -> str:
+    """The text of a recipe file.
+
+    Raises:
+        RecipeError: if it is not there, or is no text.
+    """
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        with path.open("rb") as file:  # perhaps a pipe
+            return file.read(4 * LONGEST + 1).decode("utf-8")
+    except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not a text file"
         raise RecipeError(f"{path}: expected a recipe in YAML; {reason}") from None
-    return parse_recipes(text, overrides, file=path, only=only)
 
 
 def parse_recipes(
@@ -52,10 +62,10 @@ def parse_recipes(
         override(said, text)
     said["name"] = said.get("name") or file.stem
     variants, seeds = said.pop("variants", None) or {"": {}}, _seeds(said, file)
-    if len(variants) > MOST_VARIANTS:
-        raise RecipeError(f"{file}: variants: expected at most {MOST_VARIANTS}; got {len(variants)}; split the recipe")
     if not isinstance(variants, dict):
         raise RecipeError(f"{file}: variants: expected names with what they change; got {type(variants).__name__}")
+    if len(variants) > MOST_VARIANTS:
+        raise RecipeError(f"{file}: variants: expected at most {MOST_VARIANTS}; got {len(variants)}; split the recipe")
     if len(variants) * len(seeds) > MOST_RUNS:
         raise RecipeError(
             f"{file}: expected at most {MOST_RUNS} runs; got {len(variants)} variants x {len(seeds)} seeds"

@@ -181,6 +181,7 @@ def _number(value: Any) -> Any:
     return value
 
 
+MOST_SECONDS = 1e12
 UNITS = {"s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 """Units of time in seconds."""
 
@@ -189,7 +190,7 @@ def _seconds(value: Any) -> Any:
     """A time span: seconds, or a number with its unit."""
     if isinstance(value, str) and (said := re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*([a-z]*)\s*", value)):
         value = float(said[1]) * UNITS.get(said[2] or "s", math.nan)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < MOST_SECONDS:
         raise _problem(f"expected a time such as 90s, 10min or 1.5h; got {_came(value)}")
     return float(value)
 
@@ -227,7 +228,8 @@ def _first_problem(error: PydanticError) -> tuple[tuple[Any, ...], str]:
 
 def _problem(sentence: str, *key: Any) -> PydanticCustomError:
     """An error with its own sentence, at a key below the value or at the value itself."""
-    return PydanticCustomError("problem", "{sentence}", {"sentence": sentence, "key": key})
+    printable = sentence.encode("utf-8", "backslashreplace").decode()  # pydantic prints what it is given
+    return PydanticCustomError("problem", "{sentence}", {"sentence": printable, "key": key})
 
 
 def _came(value: Any) -> str:

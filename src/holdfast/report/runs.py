@@ -16,7 +16,7 @@ from holdfast.analysis.measures import Measured, read_measured
 from holdfast.analysis.store import Answer, read_answers
 from holdfast.analysis.worst_case import attempts
 from holdfast.errors import LedgerError
-from holdfast.facts import checked_facts
+from holdfast.facts import checked_epoch, checked_facts
 from holdfast.json_text import parse_json_object
 from holdfast.questions.answers import Answer as Answered
 from holdfast.questions.answers import Answers, Store
@@ -222,7 +222,14 @@ def _epochs(path: Path) -> tuple[Mapping[str, Any], ...]:
     if not path.exists():
         return ()
     lines = enumerate(_text(path).splitlines(), 1)
-    return tuple(_json(line, f"{path}, line {number}") for number, line in lines if line.strip())
+    return tuple(_epoch(line, f"{path}, line {number}") for number, line in lines if line.strip())
+
+
+def _epoch(line: str, where: str) -> dict[str, Any]:
+    try:
+        return checked_epoch(_json(line, where))
+    except ValueError as error:
+        raise LedgerError(f"{where}: {error}") from None
 
 
 def _json(text: str, where: str) -> dict[str, Any]:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, Self
 
+import polars as pl
+
+from holdfast.errors import LedgerError
 from holdfast.questions import QUESTIONS
 from holdfast.report.corruptions import Corruptions
 from holdfast.report.curvature import Curvatures
@@ -48,6 +52,10 @@ SECTIONS: tuple[type[Section], ...] = (
 """In the order of the page."""
 
 
+UNREADABLE = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, pl.exceptions.PolarsError)
+"""What comes of numbers, names or columns that are others than a presentation was written for."""
+
+
 @dataclass(frozen=True)
 class Presented:
     """What a question presents, drawn by the template of all questions.
@@ -70,12 +78,35 @@ class Presented:
 
 def sections_of(runs: Sequence[RunData], labels: Sequence[str]) -> list[Section | Presented]:
     """The sections that have something to show."""
-    sections = [kind.of(runs, labels) for kind in SECTIONS]
-    return [*(section for section in sections if section.there), *_presented(runs, labels)]
+    made: list[Section | Presented] = []
+    for kind in SECTIONS:
+        with _of_stored_answers(kind.title):
+            section = kind.of(runs, labels)
+            made += [section] if section.there and section.figures is not None else []
+    return [*made, *_presented(runs, labels)]
+
+
+@contextmanager
+def _of_stored_answers(title: str) -> Iterator[None]:
+    """What cannot be presented is the fault of its files: they hold whatever somebody wrote there.
+
+    Raises:
+        LedgerError: naming the section, what went wrong, and the remedy.
+    """
+    try:
+        yield
+    except UNREADABLE as error:
+        line = str(error).strip().partition("\n")[0]
+        raise LedgerError(
+            f"section '{title}': expected answers as holdfast stores them in analyses, measures and answers, got others "
+            f"({type(error).__name__}: {line}); delete them and ask again"
+        ) from error
 
 
 def _presented(runs: Sequence[RunData], labels: Sequence[str]) -> Iterator[Presented]:
     for name, home in QUESTIONS.items():
-        answers = answers_of(runs, name)
-        if len(answers) and (parts := parts_of(home.present(answers), labels, identifier := name.replace("_", "-"))):
+        with _of_stored_answers(home.title):
+            answers, identifier = answers_of(runs, name), name.replace("_", "-")
+            parts = parts_of(home.present(answers), labels, identifier) if len(answers) else ()
+        if parts:
             yield Presented(identifier, home.title, parts)

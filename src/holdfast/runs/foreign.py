@@ -70,4 +70,7 @@ class Foreign:
         if self.mean is None and self.std is None:
             return network
         channels = shape[0]
-        return normalised(network, self.mean or (0.0,) * channels, self.std or (1.0,) * channels)
+        try:
+            return normalised(network, self.mean or (0.0,) * channels, self.std or (1.0,) * channels)
+        except ValueError as error:
+            raise RecipeError(f"mean and std: {error}") from None

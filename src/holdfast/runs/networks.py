@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
+from holdfast.budget import require_budget
 from holdfast.data import Split, channel_statistics, subset
 from holdfast.ensembles import NearestNeighbours, OfRuns
 from holdfast.errors import CheckpointError, DataError, HoldfastError, RecipeError
-from holdfast.models import Architecture, build, load_weights, read_state
-from holdfast.models.external import Python
+from holdfast.models import MODELS, Architecture, build, load_weights, read_state
+from holdfast.models.external import Python, Timm, Torchvision
+from holdfast.models.plan import bytes_of, planned, require_sizes
 from holdfast.recipe import Recipe, parse, plain
 from holdfast.runs.card import Card, line_of, path_of, read_card
 from holdfast.runs.code import Trust, require_trust
 from holdfast.runs.directory import Run
 from holdfast.runs.splits import Splits
+
+EXTERNAL = (Python, Timm, Torchvision)
 
 Bases = Mapping[str, Mapping[str, Any]]
 """What is known of the networks inside a composite, `standard` and `robust`: plain values, enough to build them."""
@@ -45,24 +49,42 @@ def new_model(recipe: Recipe, splits: Splits, bases: Bases | None = None, *, tru
 def new_network(
     architecture: Architecture, shape: tuple[int, int, int], classes: int, *, seed: int = 0, mean: Any = None,
     std: Any = None, bases: Bases | None = None, trust: Trust = False,
+    fitting: Callable[[nn.Module], None] | None = None,
 ) -> nn.Module:  # fmt: skip
     """A network with fresh weights; what cannot be built is the recipe's fault, a user's factory included.
 
     Raises:
-        RecipeError: if it cannot be built, or a factory makes it and the caller does not say `trust`.
+        RecipeError: if it cannot be built, does not fit the budget of memory, or a factory makes it and the caller does
+            not say `trust`.
     """
     require_trust(architecture, "model", trust=trust)
     said: object = architecture
-    try:
+
+    def make(shape: tuple[int, int, int], classes: int) -> nn.Module:
         if isinstance(said, OfRuns):
             return _composite(said, shape, classes, seed, bases or {}, trust=trust)
         return build(architecture, shape, classes, seed=seed, mean=mean, std=std)
+
+    try:
+        require_sizes(architecture)
+        if not _is_external(architecture, bases or {}):
+            plan = planned(make, shape, classes)
+            require_budget(bytes_of(plan), "model: the network", error=RecipeError)
+            if fitting is not None:
+                fitting(plan)
+        return make(shape, classes)
     except HoldfastError:
         raise
     except Exception as error:  # a user's factory may raise anything
         if isinstance(error, ValueError) or isinstance(architecture, Python):
             raise RecipeError(f"model: {line_of(error)}") from error
         raise
+
+
+def _is_external(architecture: Architecture, bases: Bases) -> bool:
+    """Whether the code of others makes the network, or one in it: it may need values of tensors to do so."""
+    names = [name for base in bases.values() if isinstance(base.get("model"), Mapping) for name in base["model"]]
+    return isinstance(architecture, EXTERNAL) or any(MODELS.get(name) in EXTERNAL for name in names)
 
 
 def find_bases(recipe: Recipe, splits: Splits, run: Run | None = None, *, trust: Trust = False) -> Bases:

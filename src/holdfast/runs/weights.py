@@ -9,7 +9,8 @@ from torch import nn
 
 from holdfast.ensembles import CompositeOfRuns
 from holdfast.errors import CheckpointError
-from holdfast.models import Architecture, load_weights, read_state
+from holdfast.models import Architecture
+from holdfast.models.weights import copy_weights, read_tensors, require_fitting
 from holdfast.runs.card import Card, read_card
 from holdfast.runs.code import Trust, named_networks, require_trust
 from holdfast.runs.networks import new_network
@@ -44,12 +45,15 @@ def load_model(path: Path | str, *, trust: Trust = False, of: Architecture | Non
         )
     for architecture in named_networks(card):
         require_trust(architecture, str(card.file), trust=trust, error=CheckpointError)
-    shape, classes = card.shape, len(card.classes)
-    model = new_network(card.recipe.model, shape, classes, seed=card.recipe.seed, bases=card.bases, trust=trust)
-    kinds = {tensor.dtype for tensor in read_state(card.file).values() if tensor.is_floating_point()}
+    state = read_tensors(card.file)
+    model = new_network(
+        card.recipe.model, card.shape, len(card.classes), seed=card.recipe.seed, bases=card.bases, trust=trust,
+        fitting=lambda plan: require_fitting(plan, state, str(card.file)),
+    )  # fmt: skip
+    kinds = {tensor.dtype for tensor in state.values() if tensor.is_floating_point()}
     if len(kinds) == 1:  # the precision it was trained in
         model = model.to(dtype=kinds.pop())
-    load_weights(model, card.file)
+    copy_weights(model, state, str(card.file))
     card.check(model.state_dict())
     return Loaded(model, card)
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
+from holdfast.errors import LedgerError
 from holdfast.recipe import Recipe, to_yaml
 from holdfast.search.importance import importances
 from holdfast.search.plan import Plan
@@ -137,6 +138,16 @@ def pareto_front(values: Sequence[Sequence[float]], maximize: Sequence[bool]) ->
 
 
 def _record(trial: FrozenTrial, sign: int) -> TrialRecord:
+    try:
+        return _recorded(trial, sign)
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+        raise LedgerError(
+            f"trial {trial.number}: expected what holdfast records of a trial ({type(error).__name__}: {error}); start "
+            "over with --fresh"
+        ) from error
+
+
+def _recorded(trial: FrozenTrial, sign: int) -> TrialRecord:
     facts = trial.user_attrs
     return TrialRecord(
         number=trial.number,

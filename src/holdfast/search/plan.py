@@ -11,7 +11,7 @@ from typing import Any
 
 from holdfast.errors import RecipeError, unknown
 from holdfast.recipe import Recipe, parse, plain
-from holdfast.recipe.load import override, places_of, read_yaml
+from holdfast.recipe.load import override, places_of, read_recipe_text, read_yaml
 from holdfast.recipe.sweeps import Origins, write_out_sweeps
 from holdfast.search.ranges import RANGES, Range
 from holdfast.search.schema import SearchRecipe
@@ -109,11 +109,7 @@ def load_plan(path: Path | str, overrides: Sequence[str] = ()) -> Plan:
         overrides: such as `train.epochs=5` or `search.trials=10`, applied before anything is read.
     """
     path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not a text file"
-        raise RecipeError(f"{path}: expected a recipe in YAML; {reason}") from None
+    text = read_recipe_text(path)
     return parse_plan(text, overrides, file=path)
 
 

@@ -20,6 +20,7 @@ from optuna.trial import Trial
 
 from holdfast import files
 from holdfast.errors import HoldfastError, LedgerError, RecipeError
+from holdfast.json_text import parse_json
 from holdfast.search.claims import Lock
 from holdfast.search.plan import Plan
 from holdfast.search.sampler import sampler
@@ -60,7 +61,8 @@ def open_study(plan: Plan, directory: Path, storage: str | None = None) -> Study
         if there is None:
             study.set_user_attr(IDENTITY, now)
     if there not in (None, now):
-        paths = _differences(json.loads(there), json.loads(now))
+        with _in_one_line(directory, storage):
+            paths = _differences(parse_json(there), json.loads(now))
         raise RecipeError(
             f"{directory}: holds a search of another recipe (differs in {', '.join(paths[:3])}); "
             "choose another name or --out, or start over with --fresh"

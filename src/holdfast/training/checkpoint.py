@@ -13,13 +13,13 @@ from torch import Tensor
 from holdfast import files
 from holdfast.errors import CheckpointError, TrainingError
 from holdfast.models import to_safetensors
+from holdfast.models.weights import require_small
 from holdfast.recipe import Recipe
 from holdfast.runs import Bases, Splits, weights_metadata
+from holdfast.training.state import check_state
 
 FLUSH_SECONDS = 1.0
 """Epochs that end within this time of the last write are written together: each write waits for the disk."""
-KEYS = {"model", "optimizer", "mean", "objective", "judge", "step", "finished", "sums", "seconds"}
-"""What a state holds."""
 
 
 def weights_content(
@@ -75,12 +75,18 @@ def load_state(path: Path) -> dict[str, Any] | None:
         return None
     content = files.read_checked(path, error=CheckpointError, remedy="; start over with --fresh")
     try:
-        state: dict[str, Any] = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+        require_small(content, str(path))
+        state: Any = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    except CheckpointError:
+        raise
     except Exception as error:  # a damaged file may raise anything on its way through the unpickler
         line = str(error).splitlines()[0][:80] if str(error) else type(error).__name__
         raise CheckpointError(
             f"{path}: expected training state written by holdfast ({line}); start over with --fresh"
         ) from error
-    if not isinstance(state, dict) or not state.keys() >= KEYS:
-        raise CheckpointError(f"{path}: expected training state written by holdfast; start over with --fresh")
-    return state
+    try:
+        return check_state(state)
+    except ValueError as error:
+        raise CheckpointError(
+            f"{path}: expected training state written by holdfast ({error}); start over with --fresh"
+        ) from None

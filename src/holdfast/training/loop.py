@@ -33,6 +33,7 @@ from holdfast.training.memory import without_smaller_batch
 from holdfast.training.records import Epoch, Preparation, Step, cut, line
 from holdfast.training.running_mean import RunningMean
 from holdfast.training.selection import Judge
+from holdfast.training.state import check_optimizer, check_progress
 from holdfast.types import Alarmed, Curious, Preparing, Stateful, Terms
 
 SAVE_SECONDS = 60.0
@@ -330,6 +331,9 @@ class _Loop:
         if state is None:
             return cut(self.run.metrics, 0)
         try:
+            check_progress(state, self.per_epoch)
+            optimizer = self.recipe.train.optimizer
+            check_optimizer(state["optimizer"], self.optimizer.param_groups, optimizer)
             self.raw.load_state_dict(state["model"])
             self.optimizer.load_state_dict(state["optimizer"])
             if self.mean is not None:
@@ -337,9 +341,10 @@ class _Loop:
             if isinstance(self.objective, nn.Module):
                 self.objective.load_state_dict(state["objective"])
             self.judge.resume(state["judge"])
-        except (RuntimeError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (RuntimeError, ValueError, LookupError, TypeError, AttributeError, AssertionError) as error:
+            line = str(error).partition("\n")[0] or type(error).__name__
             raise CheckpointError(
-                f"{self.run.state}: expected training state of this recipe ({str(error).splitlines()[0]}); "
+                f"{self.run.state}: expected training state of this recipe ({line}); "
                 "start over with --fresh"
             ) from None
         self.step, self.finished = state["step"], state["finished"]
