@@ -28,6 +28,7 @@ ORDER = [
     "statistics",
     "traits",
     "earlier",
+    "crossing",
     "results",
     "verdicts",
     "threat",

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from holdfast.modes import evaluating, in_evaluation_mode
+from holdfast.modes import evaluating, in_evaluation_mode, without_parameter_gradients
 from tests.zoo import frozen_norm, images, linear, with_dropout
 
 
@@ -77,3 +77,15 @@ def test_a_generator_that_is_closed_early_cleans_up_in_evaluation_mode():
     running.close()
     assert modes == [False]
     assert model.training
+
+
+def test_parameters_ask_for_no_gradient_inside_and_as_before_outside():
+    model = with_dropout()
+    first, *others = model.parameters()
+    first.requires_grad_(False)
+    with without_parameter_gradients(model, [model]):
+        assert not any(one.requires_grad for one in model.parameters())
+    with pytest.raises(RuntimeError), without_parameter_gradients(model):
+        raise RuntimeError
+    assert not first.requires_grad
+    assert all(one.requires_grad for one in others)

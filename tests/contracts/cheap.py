@@ -97,6 +97,8 @@ from holdfast.questions.classes import Classes
 from holdfast.questions.confidences import Confidences
 from holdfast.questions.flatness import Flatness
 from holdfast.questions.gradient_norm import GradientNorm
+from holdfast.questions.mixing import Mixtures
+from holdfast.questions.neighbours import Neighbours
 from holdfast.questions.sra import SmoothedRobustness
 from holdfast.questions.surface import LossSurface
 from holdfast.questions.thickness import Thickness
@@ -264,6 +266,8 @@ QUESTIONS = {
     "surface": LossSurface(along=("fgsm", "pgd@other"), show=(3, 30), steps=1, eps=0.1),
     "confidences": Confidences(eps=0.1),
     "sra": SmoothedRobustness(eps=(0.0, 0.1), sigma=(0.0, 0.2), loss="margin", steps=2, draws=3),
+    "mixing": Mixtures(robust="other", gradients="largest", strengths=(1.0,), radii=(0.05,)),
+    "neighbours": Neighbours(k=(1, 3), strengths=(0.1,)),
 }
 
 CORRUPTIONS = {

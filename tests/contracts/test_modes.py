@@ -16,8 +16,6 @@ from holdfast import audit
 from holdfast.analysis.confidence import confidences, sureness
 from holdfast.analysis.curvature import in_units, input_curvature, right_under_noise
 from holdfast.analysis.features import feature_layers, layers_of
-from holdfast.analysis.mixing import attacked, attempts, gradient_sizes, mixing_measures, mixtures, right_answers, tried
-from holdfast.analysis.mixing_plan import Plan
 from holdfast.analysis.noise import noise_curve
 from holdfast.analysis.segment import loss_along_segment, segments_by_batch
 from holdfast.analysis.stability import features_and_logits, stability
@@ -30,6 +28,16 @@ from holdfast.modes import InCurrentModes
 from holdfast.queries import Counted
 from holdfast.questions.classes.measurement import class_geometry, class_record, features_by_batch
 from holdfast.questions.flatness.measurement import flatness
+from holdfast.questions.mixing.measurement import (
+    attacked,
+    attempts,
+    gradient_sizes,
+    mixing_measures,
+    mixtures,
+    right_answers,
+    tried,
+)
+from holdfast.questions.mixing.summary import Plan
 from holdfast.questions.sra.measurement import sra, sra_map
 from holdfast.questions.surface.measurement import gradient_plane, loss_surface, plane_through
 from holdfast.questions.thickness.measurement import boundary_thickness

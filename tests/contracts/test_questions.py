@@ -6,17 +6,22 @@ import sys
 import pytest
 import torch
 
+from holdfast.attacks import PGD
 from holdfast.data import Split
 from holdfast.questions import QUESTIONS
 from holdfast.testing.question import CHECKS, Trial
+from holdfast.threat import Linf
 from tests.contracts import cheap
-from tests.zoo import images, labels, normed
+from tests.zoo import images, labels, linear, normed
 
+CHECKED = (PGD(threat=Linf(0.1), steps=2),)
+TRAIN = Split(images(12, seed=1), labels(12, 3, seed=1), torch.arange(12))
 SPLIT = Split(images(7), labels(7, 3), torch.tensor([30, 3, 12, 0, 9, 21, 6]))
 
 
 def trial(name):
-    return Trial(question=cheap.cheap(cheap.QUESTIONS, name, "QUESTIONS"), model=normed(), split=SPLIT)
+    question = cheap.cheap(cheap.QUESTIONS, name, "QUESTIONS")
+    return Trial(question=question, model=normed(), split=SPLIT, train=TRAIN, checks=CHECKED, companion=linear(3))
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))

@@ -6,10 +6,7 @@ import shutil
 
 import pytest
 
-from holdfast.cli.analyse.mixing import fewer
 from holdfast.cli.groups import WorkOptions
-from holdfast.cli.locks import released_at_the_end
-from holdfast.cli.networks import prepared
 from holdfast.cli.request import Request
 from holdfast.data import subset
 from holdfast.parquet import to_parquet
@@ -86,13 +83,13 @@ def test_seeds_share_their_test_images_and_not_their_training_images(finished):
 
 
 def test_fewer_images_for_an_analysis_are_the_same_for_all_seeds(finished):
-    with released_at_the_end():
-        ready = [prepared(requested(finished / run)) for run in RUNS]
-    (first, name), (second, other) = (fewer(one, 10) for one in ready)
-    assert first.splits.test.index.tolist() == second.splits.test.index.tolist()
-    assert len(first.splits.test) == 10
-    assert name == other == {"drawn": first.splits.examples}
-    assert fewer(ready[0], 60) == (ready[0], {})
+    asked = ("analyse", "neighbours", *RUNS, "--k", "1", "--strengths", "1", "--eps", "0.1")
+    first, second = said(*asked, "--examples", "10", cwd=finished)["answers"]
+    assert first["columns"]["example"] == second["columns"]["example"]
+    assert [first["examples"], second["examples"], len(first["columns"]["example"])] == [10, 10, 10]
+    whole, more = (said(*asked, "--examples", str(count), cwd=finished)["answers"][0] for count in (60, 100))
+    assert whole == more  # of no more images than there are
+    assert set(whole["columns"]["example"]) == examples(finished / RUNS[0])
 
 
 def test_another_seed_of_the_draw_gives_other_test_images(finished, tmp_path):

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from holdfast.analysis.mixing_plan import Plan
+from holdfast.questions.answers import Answer
 from holdfast.report import read_runs, write_report
 from holdfast.report.plane import Plane
+from tests.questions.test_mixing import PLAN, answer
+from tests.questions.test_presentations import store
 from tests.report.factory import FakeCheck, composed, make_run, nearest, noise, pgd
 from tests.report.reading import read
-from tests.report.test_mixing import answer, ask
 
 RIGHT = [True] * 4
 
@@ -103,8 +103,8 @@ def test_one_run_alone_or_runs_without_attacks_have_no_plane(tmp_path: Path) -> 
 
 def test_mixtures_are_a_line_from_one_network_to_the_other(tmp_path: Path) -> None:
     paths = runs(tmp_path, [CLEAN, pgd(0.1, [False] * 4)])
-    ask(paths[0])
-    ask(paths[0], *_with_policy())
+    store(paths[0], answer())
+    store(paths[0], _with_policy())
     (told,) = section(paths).charts
     line, _, star, dot = sorted(
         told.figure.spec["data"], key=lambda trace: (trace["name"] == "a", trace["mode"] == "markers")
@@ -120,14 +120,13 @@ def test_mixtures_are_a_line_from_one_network_to_the_other(tmp_path: Path) -> No
     assert "ℓ∞ 0.1" in caption
 
 
-def _with_policy() -> tuple[Any, Plan]:
-    plan = Plan(strengths=(0.0, 1.0, 100.0, math.inf), eps=0.1, at=1.0, adaptive=True)
-    return replace(answer(plan), settings={**answer(plan).settings, "mixing": "other"}), plan
+def _with_policy() -> Answer:
+    return answer(replace(PLAN, radii=(), adaptive=True), mixing="other")
 
 
 def test_mixtures_within_another_budget_are_not_drawn_beside_runs(tmp_path: Path) -> None:
     paths = runs(tmp_path, [CLEAN, pgd(0.2, RIGHT)], [CLEAN, pgd(0.2, RIGHT)])
-    ask(paths[0])
+    store(paths[0], answer())
     (told,) = section(paths).charts
     assert [trace["name"] for trace in told.figure.spec["data"]] == ["a", "b"]
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from holdfast.cli import screen, search
+from holdfast.questions.mixing.gradients import correlation_text
 from holdfast.report import features, robustbench, tables
-from holdfast.report.mixing_tables import correlation_text
 from holdfast.report.shares import Share
 from holdfast.show import numbers
 

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.attacks.search import with_a_length
+from holdfast.crossing import crossing
 from holdfast.ensembles import AdaptiveComposite
-from holdfast.ensembles.crossing import crossing
 from holdfast.ensembles.policy import LIMIT
 from holdfast.errors import ModelError
 from holdfast.gradients import input_gradient

@@ -16,6 +16,8 @@ HOMES = {
     "surface": "surface:LossSurface",
     "confidences": "confidences:Confidences",
     "sra": "sra:SmoothedRobustness",
+    "mixing": "mixing:Mixtures",
+    "neighbours": "neighbours:Neighbours",
 }
 """Module and class of each question, in the order of a page."""
 

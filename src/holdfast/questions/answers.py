@@ -114,10 +114,12 @@ class Answers(Sequence[Answer]):
     Args:
         each: the answers.
         labels: of all runs that are shown, also of those without an answer.
+        networks: names of the networks of these runs, by the first 12 digits of the SHA-256 of their weights.
     """
 
     each: tuple[Answer, ...] = ()
     labels: tuple[str, ...] = ()
+    networks: Mapping[str, str] = field(default_factory=dict)
 
     def __getitem__(self, place: Any) -> Any:
         return self.each[place]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.questions.question import Context
 
@@ -36,6 +36,13 @@ def chosen_attack(context: Context, norm: str | None, eps: float | None) -> PGD 
     own = next((check for check in context.checks if isinstance(check, PGD | APGD)), None)
     threats = (check.threat for check in context.checks if is_attack(check))  # type: ignore[union-attr]
     return replace(own or usual(next(threats, Linf(8 / 255))), until_lost=False)
+
+
+def attack_settings(context: Context, attack: PGD | APGD) -> dict[str, Any]:
+    """What an answer keeps of its attack: the budget, a label, and all parameters."""
+    _, label, _ = context.describe(replace(attack, until_lost=True))  # which is how runs and options state it
+    budget = {"norm": norm_of(attack.threat), "eps": attack.threat.eps}
+    return {**budget, "attack": label, "params": context.describe(attack)[2]}
 
 
 def norm_of(threat: Threat) -> str:

@@ -72,6 +72,12 @@ class Rate:
         return Cell(percent(self.value), interval(self.low, self.high), value=self.value)
 
 
+def rate_curve(kind: str, rates: Sequence[Rate], x: Sequence[float] | None = None, run: int = 0) -> Curve:
+    """Shares with their intervals at growing positions: 0, 1, 2, ... if none are stated."""
+    y, low, high = (tuple(getattr(rate, end) for rate in rates) for end in ("value", "low", "high"))
+    return Curve(run, kind, tuple(map(float, range(len(rates)) if x is None else x)), y, low, high)
+
+
 def answered(answers: Answers) -> list[tuple[str, Answer]]:
     """Names and answers of those that hold any rows or records."""
     return [(name, answer) for name, answer in zip(answers.names(), answers, strict=True) if answer.examples]

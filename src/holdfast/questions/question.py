@@ -117,6 +117,7 @@ class Context:
         classes: names of the classes.
         seed: of the run.
         load: reads the network of another run or weights file, onto the same device, and checks that it fits.
+        describe: method, label and parameters of a check, as in the ledger.
     """
 
     model: Classifier
@@ -128,6 +129,7 @@ class Context:
     classes: Sequence[str]
     seed: int
     load: Callable[[Path], Companion]
+    describe: Callable[[Check], tuple[str, str, str]]
 
 
 @dataclass(frozen=True)
@@ -154,11 +156,13 @@ class Prepared:
         settings: fields of the question that were filled in, and what else distinguishes the answer from others, such
             as hashes of other networks; stored with the answer beside the fields of the question.
         block: examples of a block at most, None for the usual number.
+        examples: images it is asked about at most, balanced over the classes and alike for all seeds; None for all.
     """
 
     measurement: PerExample | InRecords
     settings: Mapping[str, Any] = field(default_factory=dict)
     block: int | None = None
+    examples: int | None = None
 
 
 @runtime_checkable

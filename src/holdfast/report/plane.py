@@ -10,12 +10,10 @@ from typing import Any, ClassVar
 import polars as pl
 
 from holdfast.analysis.checks import Budget
-from holdfast.analysis.mixing_plan import POLICY
-from holdfast.analysis.mixing_summary import AtStrength
+from holdfast.questions.mixing import Mixture, mixtures_of
+from holdfast.questions.mixing.summary import POLICY, AtStrength, written
 from holdfast.report.curves import NORMS
-from holdfast.report.mixing import asked
-from holdfast.report.mixing_figures import Asked, strength
-from holdfast.report.runs import RunData
+from holdfast.report.runs import RunData, answers_of
 from holdfast.report.shares import Share, share_of
 from holdfast.report.tables import share_cell
 from holdfast.report.worst_cases import all_threats, worst_cases
@@ -65,7 +63,7 @@ class Plane:
     @classmethod
     def of(cls, runs: Sequence[RunData], labels: Sequence[str]) -> Plane:
         """What the runs have of it."""
-        lines, charts, tables = asked(runs), [], []
+        lines, charts, tables = mixtures_of(answers_of(runs, "mixing")), [], []
         for number, budget in enumerate(budgets(runs, lines)):
             points = points_of(runs, budget)
             mixed = [one for one in lines if budget_of(one) == budget]
@@ -85,7 +83,7 @@ class Plane:
         return [told.figure for told in self.charts]
 
 
-def budgets(runs: Sequence[RunData], lines: Sequence[Asked]) -> list[Budget]:
+def budgets(runs: Sequence[RunData], lines: Sequence[Mixture]) -> list[Budget]:
     """One of each norm: where most runs and mixtures were attacked, then where most attacks have just this budget."""
     among, own = all_threats(runs), Counter[Budget]()
     seen = Counter(case.threat for run in runs for case in worst_cases(run, run.weights[0], among))
@@ -98,9 +96,9 @@ def budgets(runs: Sequence[RunData], lines: Sequence[Asked]) -> list[Budget]:
     return [chosen[norm] for norm in sorted(chosen)]
 
 
-def budget_of(one: Asked) -> Budget:
+def budget_of(one: Mixture) -> Budget:
     """Where the attacks on mixtures stand."""
-    return Budget(one.norm, one.plan.eps)
+    return Budget(one.settings["norm"], one.plan.eps)
 
 
 def points_of(runs: Sequence[RunData], budget: Budget) -> list[Point]:
@@ -117,7 +115,7 @@ def points_of(runs: Sequence[RunData], budget: Budget) -> list[Point]:
 
 
 def plane_chart(
-    points: Sequence[Point], lines: Sequence[Asked], labels: Sequence[str], budget: Budget, identifier: str
+    points: Sequence[Point], lines: Sequence[Mixture], labels: Sequence[str], budget: Budget, identifier: str
 ) -> Figure:
     """Runs as points with their intervals, mixtures as lines from the standard network to the robust one."""
     norm = NORMS.get(budget.axis, budget.axis)
@@ -149,28 +147,27 @@ def _bars(share: Share, colour: str) -> dict[str, Any]:
     return {"type": "data", "symmetric": False, **ends, "color": colour, "thickness": 1, "width": 0}
 
 
-def _line(one: Asked, number: int) -> list[dict[str, Any]]:
-    fixed = [at for at in one.found.strengths if at.mixture != POLICY]
-    policy = [at for at in one.found.strengths if at.mixture == POLICY]
-    ink, dash = f"var(--series-{one.place % COLOURS})", DASHES[_dash(number)]
-    line = _trace(one, fixed) | {"mode": "lines+markers", "line": {"color": ink, "dash": dash, "width": 2}}
+def _line(one: Mixture, number: int) -> list[dict[str, Any]]:
+    policy = [at for at in one.summary.strengths if at.mixture == POLICY]
+    ink, dash = f"var(--series-{one.answer.place % COLOURS})", DASHES[_dash(number)]
+    line = _trace(one, one.summary.fixed) | {"mode": "lines+markers", "line": {"color": ink, "dash": dash, "width": 2}}
     line["marker"] = {"color": ink, "size": 6, "symbol": "diamond"}
     star = _trace(one, policy) | {"mode": "markers", "marker": {"color": ink, "size": 12, "symbol": "star"}}
     return [line, star] if policy else [line]
 
 
-def _trace(one: Asked, found: Sequence[AtStrength]) -> dict[str, Any]:
+def _trace(one: Mixture, found: Sequence[AtStrength]) -> dict[str, Any]:
     return {
         "type": "scatter", "name": plain(f"mixtures of {one.who}"), "x": [at.clean.value for at in found],
         "y": [at.worst.value for at in found], "hovertemplate": HOVER,
-        "text": [at.mixture if at.mixture == POLICY else f"strength {strength(at.mixture)}" for at in found],
+        "text": [at.mixture if at.mixture == POLICY else f"strength {written(at.mixture)}" for at in found],
     }  # fmt: skip
 
 
-def _line_key(one: Asked, number: int) -> Key:
+def _line_key(one: Mixture, number: int) -> Key:
     return Key(
-        f"mixtures of {one.who}, {several(one.found.examples, 'image')}",
-        one.place % COLOURS,
+        f"mixtures of {one.who}, {several(one.summary.examples, 'image')}",
+        one.answer.place % COLOURS,
         _dash(number),
         row=number == 0,
     )
@@ -180,7 +177,7 @@ def _dash(number: int) -> int:
     return number % len(DASHES)
 
 
-def words(points: Sequence[Point], lines: Sequence[Asked]) -> str:
+def words(points: Sequence[Point], lines: Sequence[Mixture]) -> str:
     """Who is not beaten in both at once, and whether a mixture beats both of its ends."""
     front = [point.label for point in points if not any(_beats(other, point) for other in points)]
     said = f"Not beaten in both by another run: {', '.join(front)}." if len(points) > 1 else ""
@@ -192,11 +189,11 @@ def _beats(one: Point, other: Point) -> bool:
     return min(ahead) >= 0 and max(ahead) > 0
 
 
-def _of_line(one: Asked) -> str:
-    ends = [at for at in one.found.strengths if at.mixture != POLICY]
+def _of_line(one: Mixture) -> str:
+    ends = one.summary.fixed
     clean = max(ends[0].clean.value, ends[-1].clean.value)
     robust = max(ends[0].worst.value, ends[-1].worst.value)
-    both = max(one.found.strengths, key=lambda at: min(at.clean.value - clean, at.worst.value - robust))
+    both = max(one.summary.strengths, key=lambda at: min(at.clean.value - clean, at.worst.value - robust))
     lost = [max(0.0, best - got) for best, got in ((clean, both.clean.value), (robust, both.worst.value))]
     return (
         f"Mixtures of {one.who} come nearest to the better of the two networks in both at {_at(both)}: "
@@ -209,18 +206,18 @@ def _points(share: float) -> str:
 
 
 def _at(found: AtStrength) -> str:
-    return "the policy’s strengths" if found.mixture == POLICY else f"strength {strength(found.mixture)}"
+    return "the policy’s strengths" if found.mixture == POLICY else f"strength {written(found.mixture)}"
 
 
-def plane_table(points: Sequence[Point], lines: Sequence[Asked], budget: Budget) -> Table:
+def plane_table(points: Sequence[Point], lines: Sequence[Mixture], budget: Budget) -> Table:
     """The same in numbers."""
     rows: list[tuple[str, list[Cell]]] = [
         (point.label, [share_cell(point.clean), share_cell(point.worst), Cell(several(point.attacks, "attack"))])
         for point in points
     ]
     for one in lines:
-        tries = Cell(several(len(one.found.aims), "attack"))
-        for at in one.found.strengths:
+        tries = Cell(several(len(one.summary.aims), "attack"))
+        for at in one.summary.strengths:
             shares = [Share(rate.value, rate.low, rate.high) for rate in (at.clean, at.worst)]
             rows.append((f"mixture of {one.who}, {_at(at)}", [*(share_cell(share) for share in shares), tries]))
     norm = NORMS.get(budget.axis, budget.axis)

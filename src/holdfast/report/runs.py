@@ -180,6 +180,12 @@ def answers_of(runs: Sequence[RunData], question: str) -> Answers:
             if answer.key.question == question
         ),
         tuple(run.label for run in runs),
+        {
+            str(facts.get("sha256"))[:12]: f"{run.label} ({weights})"
+            for run in reversed(runs)
+            for weights, facts in reversed([*run.section("weights").items()])
+            if isinstance(facts, dict)
+        },  # of networks that are shown twice, the first name stays
     )
 
 

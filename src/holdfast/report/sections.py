@@ -15,8 +15,6 @@ from holdfast.report.corruptions import Corruptions
 from holdfast.report.curvature import Curvatures
 from holdfast.report.features import Features
 from holdfast.report.maps import Maps
-from holdfast.report.mixing import Mixtures
-from holdfast.report.neighbours import NeighbourMixtures
 from holdfast.report.plane import Plane
 from holdfast.report.runs import RunData, answers_of
 from holdfast.report.segment import Segments
@@ -47,7 +45,7 @@ class Section(Protocol):
 
 
 SECTIONS: tuple[type[Section], ...] = (
-    Plane, Mixtures, NeighbourMixtures, Corruptions, Maps, Curvatures, Segments, Features,
+    Plane, Corruptions, Maps, Curvatures, Segments, Features,
 )  # fmt: skip
 """In the order of the page."""
 

@@ -9,6 +9,7 @@ import dataclasses
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,13 @@ import polars as pl
 import torch
 from torch import nn
 
+from holdfast.checks import Check
 from holdfast.data import Split
 from holdfast.questions.answers import COMMON, Answer, AnswerKey, Answers, Store
 from holdfast.questions.asking import Inquiry, answer_of, ask, digest_of, prepare
 from holdfast.questions.docs import fields, summary
 from holdfast.questions.question import Companion, Context, Needs, PerExample, Question
+from holdfast.recipe.plain import describe
 from holdfast.show.html import parts_of
 from holdfast.show.items import Item
 from holdfast.show.plain import to_plain
@@ -58,6 +61,7 @@ class Trial:
         context = Context(
             model=self.model, weights_hash="0", recipe={}, checks=self.checks, test=self.split, train=self.train,
             classes=classes, seed=1, load=lambda path: Companion(self.companion or self.model, str(path), "1"),
+            describe=partial(describe, kind=Check),
         )  # fmt: skip
         prepared = prepare(self.question, context)
         key = AnswerKey(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -123,6 +124,7 @@ def answer(
     trust: Trust = False, quiet: bool = False,
 ) -> Answer:  # fmt: skip
     """Ask about the network that matters most of those that are ready; stored answers are not measured again."""
+    from holdfast.data import subset
     from holdfast.evaluation.subject import place
     from holdfast.halving import BatchSize
     from holdfast.questions import Question
@@ -132,6 +134,8 @@ def answer(
 
     subject, split = ready.subjects[0], split or ready.splits.test
     prepared_question = prepare(question, _context(ready, split, trust=trust))
+    if prepared_question.examples is not None and prepared_question.examples < len(split):
+        split = subset(split, prepared_question.examples, ready.splits.test_seed)
     name, settings = named(plain(question, Question))
     key = AnswerKey(
         question=name, settings={**settings, **prepared_question.settings}, weights=subject.weights,
@@ -157,9 +161,11 @@ def named(value: Any) -> tuple[str, dict[str, Any]]:
 
 
 def _context(ready: Ready, split: Split, *, trust: Trust) -> Context:
+    from holdfast.checks import Check
     from holdfast.cli.device import to_device
     from holdfast.evaluation import try_out
     from holdfast.questions.question import Companion, Context
+    from holdfast.recipe.plain import describe
     from holdfast.runs import fits, load_model
 
     subject, splits = ready.subjects[0], ready.splits
@@ -174,6 +180,7 @@ def _context(ready: Ready, split: Split, *, trust: Trust) -> Context:
     return Context(
         model=subject.model, weights_hash=subject.hash[:12], recipe=_recipe(ready), checks=ready.checks, test=split,
         train=splits.train, classes=splits.classes, seed=ready.seed, load=load,
+        describe=partial(describe, kind=Check),
     )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from holdfast.analysis.magnitude_summary import correlation, quantiles, ratio_spread, summarise_magnitudes
+from holdfast.questions.mixing.gradients import correlation, quantiles, ratio_spread, summarise_magnitudes
 
 
 def numbers(seed=0, shape=(50, 3)):

@@ -7,9 +7,10 @@ import polars as pl
 import pytest
 import torch
 
-from holdfast.analysis.mixing import (
+from holdfast.attacks import APGD, PGD
+from holdfast.ensembles import AdaptiveComposite, GradientRatio, LocalBias, NearestNeighbours, Probability
+from holdfast.questions.mixing.measurement import (
     attempts,
-    crossing_of,
     gradient_sizes,
     mixing_measures,
     mixtures,
@@ -17,10 +18,7 @@ from holdfast.analysis.mixing import (
     right_answers,
     tried,
 )
-from holdfast.analysis.mixing_plan import AROUND, POLICY, Plan, Try, grid_with
-from holdfast.analysis.mixing_summary import summarise_mixing
-from holdfast.attacks import APGD, PGD
-from holdfast.ensembles import AdaptiveComposite, GradientRatio, LocalBias, NearestNeighbours, Probability
+from holdfast.questions.mixing.summary import AROUND, POLICY, Plan, Try, grid_with, summarise_mixing
 from holdfast.rng import Streams
 from holdfast.threat import L1, L2, Linf
 from tests.zoo import HalfSpace, half_space_points, images, labels, linear, smooth
@@ -172,7 +170,7 @@ def test_the_crossing_is_that_of_the_two_networks_and_forgets_the_policy():
     right = np.zeros((4, len(plan.tries), 5), dtype=bool)
 
     def found():
-        return crossing_of(summarise_mixing(pl.DataFrame({"right": right.tolist()}), plan), plan)
+        return summarise_mixing(pl.Series(right.tolist()), plan).crossing
 
     right[:, :, 3] = True  # the robust network is right about everything
     assert found() == math.inf

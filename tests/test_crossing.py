@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast.ensembles.crossing import RESOLUTION, crossing
+from holdfast.crossing import RESOLUTION, crossing
 
 GRID = [0.0, *(10 ** (-0.5 + 4 * k / 6) for k in range(7)), math.inf]
 

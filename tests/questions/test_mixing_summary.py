@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from holdfast.analysis.mixing_plan import AROUND, POLICY, Plan, Try
-from holdfast.analysis.mixing_summary import rate, summarise_mixing, worst
+from holdfast.questions.mixing.summary import AROUND, POLICY, Plan, Try, summarise_mixing, worst
+from holdfast.questions.presenting import Rate
 from holdfast.statistics import wilson
 
 PLAN = Plan(strengths=(0.0, 1.0, 10.0, math.inf), eps=0.1, radii=(0.2,), at=1.0, adaptive=True)
@@ -18,7 +18,7 @@ SHAPE = (len(PLAN.tries), len(PLAN.mixtures))  # clean, six aims, five of them a
 
 
 def table(right):
-    return pl.DataFrame({"right": np.asarray(right).tolist()})
+    return pl.Series(np.asarray(right).tolist())
 
 
 def numbers(seed=0, images=20):
@@ -40,12 +40,12 @@ def test_accuracies_are_read_where_they_stand():
         row = right[:, 1 + place]
         assert (at.standard.value, at.mixture.value, at.robust.value) == tuple(row[:, i].mean() for i in (0, 1, 3))
         assert at.adaptive.value == row[:, 4].mean()
-    assert found.strengths[-1].mixture == found.aims[-2].aim == POLICY
-    assert found.aims[-1].aim == AROUND
+    assert found.strengths[-1].mixture == found.aims[-2].at == POLICY
+    assert found.aims[-1].at == AROUND
 
 
 def test_intervals_are_those_of_wilson():
-    found = rate(np.array([True] * 7 + [False] * 3))
+    found = Rate.of(np.array([True] * 7 + [False] * 3))
     interval = wilson(7, 10)
     assert (found.value, found.low, found.high) == (0.7, interval.low, interval.high)
 
@@ -53,7 +53,7 @@ def test_intervals_are_those_of_wilson():
 def test_radii_count_the_same_attacks_for_all_and_those_within():
     right = numbers(1)
     zero, small, large = summarise_mixing(table(right), PLAN).radii
-    assert [at.eps for at in (zero, small, large)] == [0, 0.1, 0.2]
+    assert [at.at for at in (zero, small, large)] == [0, 0.1, 0.2]
     assert zero.robust.value == right[:, 0, 3].mean()
     same = [0, 1, 2, 4, 5, 6]  # the aim 10 was not tried at other radii
     assert small.robust.value == right[:, same, 3].all(axis=1).mean()
@@ -68,6 +68,16 @@ def test_the_worst_case_is_never_better_than_any_of_its_parts(right):
         assert at.worst.low <= at.worst.value <= at.worst.high
     for before, after in zip(found.radii, found.radii[1:], strict=False):
         assert after.mixture.value <= before.mixture.value
+
+
+def test_the_best_mixture_is_that_of_the_best_worst_case_and_then_of_most_clean_images():
+    right = np.zeros((4, *SHAPE), dtype=bool)
+    right[:2, :, 1:4] = True  # two images in every case, by all but the standard network and the policy
+    right[2, 0, 2] = True  # one more before attacks, by the mixture of strength 10
+    right[:, :, 4] = True  # the policy is no fixed strength
+    found = summarise_mixing(table(right), PLAN)
+    assert found.best.mixture == 10.0
+    assert [at.mixture for at in found.fixed] == [0.0, 1.0, 10.0, math.inf]
 
 
 def test_single_attacks_may_be_counted_alone():

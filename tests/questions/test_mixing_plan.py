@@ -3,7 +3,7 @@ import math
 
 import pytest
 
-from holdfast.analysis.mixing_plan import AROUND, CLEAN, POLICY, Plan, Try, grid_with, plain, planned
+from holdfast.questions.mixing.summary import AROUND, CLEAN, POLICY, Plan, Try, grid_with, planned, written
 
 
 def test_a_grid_has_both_ends_and_rises():
@@ -24,7 +24,13 @@ def test_a_plan_survives_json():
     plan = Plan(strengths=(0.0, 10**-0.5, 10**3.5, math.inf), eps=0.1, radii=(0.2,), at=10**-0.5, adaptive=True)
     text = json.dumps(plan.settings(), allow_nan=False)
     assert planned(json.loads(text)) == plan
-    assert plain({"a": [math.inf, (1.0, None)], "b": "inf"}) == {"a": ["inf", [1.0, None]], "b": "inf"}
+    assert plan.settings()["strengths"][-1] == "inf"
+
+
+def test_strengths_are_written_short():
+    assert [written(value) for value in (0.0, 10**-0.5, 10**3.5, math.inf, "policy")] == [
+        "0", "0.316", "3162", "∞", "policy",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
