@@ -20,15 +20,15 @@ from typing import Any
 
 import torch
 
-from holdfast.analysis.curvature import curvature_of, input_curvature
-from holdfast.analysis.eigenvalue import largest_eigenvalue
-from holdfast.analysis.measures import Measures
-from holdfast.analysis.measuring import measure
-from holdfast.analysis.store import Answer
 from holdfast.data import Split
 from holdfast.gradients import expansion, input_gradient
 from holdfast.losses import cross_entropy
 from holdfast.models import MODELS
+from holdfast.questions.answers import AnswerKey, Store
+from holdfast.questions.asking import BLOCK, Inquiry, ask, digest_of
+from holdfast.questions.curvature import Curvature
+from holdfast.questions.curvature.eigenvalue import largest_eigenvalue
+from holdfast.questions.curvature.measurement import curvature_of, input_curvature
 from holdfast.rng import Streams
 
 BATCH, DRAWS, STEPS, ROUNDS = 64, 20, 10, 7
@@ -92,13 +92,16 @@ def held(count: int) -> None:
     model = network(0.25)
     x = torch.randint(0, 256, (count, 3, 32, 32), dtype=torch.uint8)
     split = Split(x, torch.arange(count) % 10, torch.arange(count))
-    question = Answer("curvature", "given", "", {"seed": 0}, {})
+    key = AnswerKey(
+        question="curvature", settings={}, weights="given", weights_hash="", seed=0, examples=count,
+        images=digest_of(split), block=BLOCK,
+    )  # fmt: skip
+    inquiry = Inquiry(
+        measurement=Curvature(draws=4, lanczos=0, copies=1), key=key, model=model, run="model", split=split,
+        where=torch.empty(0), batch_size=BATCH,
+    )  # fmt: skip
     with tempfile.TemporaryDirectory() as place:
-        for _ in measure(
-            Measures(Path(place), question), split,
-            lambda x, y, rng: vars(input_curvature(model, x, y, draws=4, rng=rng)),
-            run="model", where=torch.empty(0), batch_size=BATCH,
-        ):  # fmt: skip
+        for _ in ask(inquiry, Store(Path(place))):
             pass
     megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"| {count} | {megabytes:.0f} | {x.numel() * 4 / 2**20:.0f} |", flush=True)

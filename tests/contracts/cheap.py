@@ -95,11 +95,13 @@ from holdfast.objectives import (
 from holdfast.queries import behind
 from holdfast.questions.classes import Classes
 from holdfast.questions.confidences import Confidences
+from holdfast.questions.curvature import Curvature
 from holdfast.questions.flatness import Flatness
 from holdfast.questions.gradient_norm import GradientNorm
 from holdfast.questions.mixing import Mixtures
 from holdfast.questions.neighbours import Neighbours
 from holdfast.questions.sra import SmoothedRobustness
+from holdfast.questions.stability import NoiseStability
 from holdfast.questions.surface import LossSurface
 from holdfast.questions.thickness import Thickness
 from holdfast.threat import L0, L1, L2, Linf
@@ -265,6 +267,8 @@ QUESTIONS = {
     "classes": Classes(delta_v=1.0),
     "surface": LossSurface(along=("fgsm", "pgd@other"), show=(3, 30), steps=1, eps=0.1),
     "confidences": Confidences(eps=0.1),
+    "curvature": Curvature(draws=2, lanczos=2, copies=2),
+    "stability": NoiseStability(deltas=(0.01, 100.0), copies=3, draws=2),
     "sra": SmoothedRobustness(eps=(0.0, 0.1), sigma=(0.0, 0.2), loss="margin", steps=2, draws=3),
     "mixing": Mixtures(robust="other", gradients="largest", strengths=(1.0,), radii=(0.05,)),
     "neighbours": Neighbours(k=(1, 3), strengths=(0.1,)),

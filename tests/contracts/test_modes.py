@@ -9,16 +9,16 @@ import pkgutil
 
 import pytest
 import torch
+from holdfast.analysis.stability import features_and_logits, stability
+from holdfast.analysis.surface import gradient_plane, loss_surface, plane_through
 
 import holdfast.analysis
 import holdfast.questions
 from holdfast import audit
 from holdfast.analysis.confidence import confidences, sureness
-from holdfast.analysis.curvature import in_units, input_curvature, right_under_noise
 from holdfast.analysis.features import feature_layers, layers_of
 from holdfast.analysis.noise import noise_curve
 from holdfast.analysis.segment import loss_along_segment, segments_by_batch
-from holdfast.analysis.stability import features_and_logits, stability
 from holdfast.attacks import ATTACKS, FGSM, PGD, Transferred
 from holdfast.certify import CERTIFIERS, MixtureMargin, MixtureSmoothing, estimate_margin, mean_logits
 from holdfast.corruptions import GaussianNoise
@@ -27,6 +27,7 @@ from holdfast.evaluation.deadline import Deadline
 from holdfast.modes import InCurrentModes
 from holdfast.queries import Counted
 from holdfast.questions.classes.measurement import class_geometry, class_record, features_by_batch
+from holdfast.questions.curvature.measurement import in_units, input_curvature, right_under_noise
 from holdfast.questions.flatness.measurement import flatness
 from holdfast.questions.mixing.measurement import (
     attacked,
@@ -39,6 +40,7 @@ from holdfast.questions.mixing.measurement import (
 )
 from holdfast.questions.mixing.summary import Plan
 from holdfast.questions.sra.measurement import sra, sra_map
+from holdfast.questions.stability.measurement import features_and_logits, stability
 from holdfast.questions.surface.measurement import gradient_plane, loss_surface, plane_through
 from holdfast.questions.thickness.measurement import boundary_thickness
 from holdfast.threat import L2, Linf

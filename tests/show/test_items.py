@@ -40,6 +40,14 @@ def test_a_terminal_shows_tables_without_controls_and_names_details() -> None:
     assert "All of them: see the report or --json." in text
 
 
+def test_a_terminal_shows_details_that_are_to_be_printed() -> None:
+    console = Console(file=io.StringIO(), width=100)
+    draw([Details("All of them", [TABLE, CHART], printed=True)], console)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "1 cm ± 2" in text
+    assert "see the report" not in text
+
+
 def test_machines_get_numbers_where_a_cell_has_one() -> None:
     plain = to_plain(ITEMS)
     assert plain[:2] == [{"text": "A sentence."}, {"heading": "Numbers"}]

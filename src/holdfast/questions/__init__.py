@@ -18,6 +18,8 @@ HOMES = {
     "sra": "sra:SmoothedRobustness",
     "mixing": "mixing:Mixtures",
     "neighbours": "neighbours:Neighbours",
+    "curvature": "curvature:Curvature",
+    "stability": "stability:NoiseStability",
 }
 """Module and class of each question, in the order of a page."""
 

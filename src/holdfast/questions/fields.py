@@ -20,6 +20,13 @@ def require_positive(**fields: float) -> None:
             raise ValueError(f"{name}: expected a positive number; got {value:g}")
 
 
+def require_not_negative(**fields: float) -> None:
+    """Refuse fields that are not finite numbers from 0 on."""
+    for name, value in fields.items():
+        if not 0 <= value < math.inf:
+            raise ValueError(f"{name}: expected a number from 0 on; got {value:g}")
+
+
 def require_at_least(least: int, **fields: int) -> None:
     """Refuse fields below a number."""
     for name, value in fields.items():

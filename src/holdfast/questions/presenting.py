@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -21,6 +22,8 @@ POINTS = 61
 """Positions of a curve of shares."""
 
 Write = Callable[[float], str]
+Named = Sequence[tuple[str, Answer]]
+"""Answers with their names."""
 
 
 def number(value: float | None, write: Write = short) -> Cell:
@@ -81,6 +84,13 @@ def rate_curve(kind: str, rates: Sequence[Rate], x: Sequence[float] | None = Non
 def answered(answers: Answers) -> list[tuple[str, Answer]]:
     """Names and answers of those that hold any rows or records."""
     return [(name, answer) for name, answer in zip(answers.names(), answers, strict=True) if answer.examples]
+
+
+def across(caption: str, corner: str, columns: Sequence[tuple[str, Mapping[Any, Cell]]], write: Write = short) -> Table:
+    """A column of cells by position for each name; a row for each position that one of them has, from the lowest."""
+    positions = sorted({position for _, cells in columns for position in cells})
+    rows = [(write(position), [cells.get(position, Cell("")) for _, cells in columns]) for position in positions]
+    return Table(caption, corner, [name for name, _ in columns], rows)
 
 
 def quartile_table(answers: Answers, column: str, title: str) -> Table:

@@ -12,7 +12,6 @@ import polars as pl
 from holdfast.errors import LedgerError
 from holdfast.questions import QUESTIONS
 from holdfast.report.corruptions import Corruptions
-from holdfast.report.curvature import Curvatures
 from holdfast.report.features import Features
 from holdfast.report.maps import Maps
 from holdfast.report.plane import Plane
@@ -45,7 +44,7 @@ class Section(Protocol):
 
 
 SECTIONS: tuple[type[Section], ...] = (
-    Plane, Corruptions, Maps, Curvatures, Segments, Features,
+    Plane, Corruptions, Maps, Segments, Features,
 )  # fmt: skip
 """In the order of the page."""
 

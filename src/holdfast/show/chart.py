@@ -22,6 +22,7 @@ class Curve:
         bounds: which values are only upper bounds, empty for none.
         form: a line through the points, the points alone, or steps: `steps` holds each value from its point on,
             `until` up to its point and there too.
+        ribbon: whether intervals are an area behind the line instead of a bar at each point.
     """
 
     run: int
@@ -32,6 +33,7 @@ class Curve:
     high: tuple[float, ...] = ()
     bounds: tuple[bool, ...] = ()
     form: Literal["line", "steps", "until", "points"] = "line"
+    ribbon: bool = False
 
     def notes(self, *, share: bool) -> tuple[str, ...]:
         """The intervals in words, for the labels that appear under the pointer."""
@@ -72,8 +74,31 @@ class Mark:
 
 
 @dataclass(frozen=True)
+class Box:
+    """A distribution in five numbers, drawn as a box with two whiskers.
+
+    Args:
+        run: place of its run in the report.
+        name: what is distributed, written below it.
+        low: end of the lower whisker.
+        lower: first quarter.
+        median: half.
+        upper: third quarter.
+        high: end of the upper whisker.
+    """
+
+    run: int
+    name: str
+    low: float
+    lower: float
+    median: float
+    upper: float
+    high: float
+
+
+@dataclass(frozen=True)
 class Chart:
-    """Lines over one axis.
+    """Lines over one axis, or boxes beside each other.
 
     Args:
         title: heading.
@@ -84,6 +109,11 @@ class Chart:
         bands: areas behind the lines.
         mark: a point to compare with.
         ticks: names of the positions 0, 1, 2, ..., where they are no numbers.
+        boxes: boxes instead of lines.
+        x_share: whether positions are shares, written in percent.
+        from_zero: whether the axis of values begins at 0.
+        log_x: whether the positions have a logarithmic axis.
+        log_y: whether the values have one.
     """
 
     title: str
@@ -94,3 +124,8 @@ class Chart:
     bands: tuple[Band, ...] = ()
     mark: Mark | None = None
     ticks: tuple[str, ...] = ()
+    boxes: tuple[Box, ...] = ()
+    x_share: bool = False
+    from_zero: bool = True
+    log_x: bool = False
+    log_y: bool = False

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from holdfast.show.chart import Chart, Curve, Mark
+from holdfast.show.chart import Box, Chart, Curve, Mark
+from holdfast.show.numbers import short
 
 COLOURS = 6  # --series-0 ... in the style sheet
 BAND = "var(--quiet)"  # colour of areas that belong to no line
@@ -19,6 +21,10 @@ FEW = 30  # points of a line that are marked
 SCALE = [[0.0, "rgb(224,130,20)"], [0.5, "rgb(228,224,210)"], [1.0, "rgb(43,123,185)"]]
 """Colours from worse to better that stand on light and dark pages."""
 SHAPES = {"steps": "hv", "until": "vh"}  # of lines that are not straight
+ROOM = 36  # letters that stand beside each other under boxes
+TICKS = 12  # positions that are ticks of a logarithmic axis
+DECADES = 6  # powers of ten that are
+LOGARITHMIC = {"type": "log", "exponentformat": "power"}
 
 
 @dataclass(frozen=True)
@@ -83,13 +89,14 @@ def figure(chart: Chart, labels: Sequence[str], identifier: str) -> Figure:
     areas += [
         _area(replace(curve, y=curve.high), replace(curve, y=curve.low), f"var(--series-{colour})", 0.18)
         for curve, (colour, _) in zip(chart.curves, styles, strict=True)
-        if curve.low and curve.form in SHAPES
+        if _has_area(curve)
     ]
     traces = [
         _trace(curve, _name(curve, labels, kinds), colour, dash, chart.share)
         for curve, (colour, dash) in zip(chart.curves, styles, strict=True)
     ]
-    spec = {"data": [*areas, *traces], "layout": _layout(chart)}
+    boxes = [_box(box, box.run if len(labels) > 1 else 0) for box in chart.boxes]
+    spec = {"data": [*areas, *traces, *boxes], "layout": _layout(chart)}
     return Figure(identifier, chart.title, _keys(chart, labels, kinds), spec)
 
 
@@ -166,7 +173,7 @@ def _trace(curve: Curve, name: str, colour: int, dash: int, share: bool) -> dict
     if curve.low:
         trace["text"] = curve.notes(share=share)
         trace["hovertemplate"] = trace["hovertemplate"].replace(" at", " %{text} at")
-    if curve.low and curve.form not in SHAPES:
+    if curve.low and not _has_area(curve):
         trace["error_y"] = {
             "type": "data",
             "symmetric": False,
@@ -196,9 +203,25 @@ def _area(above: Curve, below: Curve, colour: str, opacity: float, name: str = "
     }
 
 
+def _has_area(curve: Curve) -> bool:
+    """Whether the intervals of a curve are an area."""
+    return bool(curve.low) and (curve.form in SHAPES or curve.ribbon)
+
+
+def _box(box: Box, colour: int) -> dict[str, Any]:
+    return {
+        "type": "box", "name": plain(box.name), "x": [plain(box.name)], "lowerfence": [box.low], "q1": [box.lower],
+        "median": [box.median], "q3": [box.upper], "upperfence": [box.high],
+        "line": {"color": f"var(--series-{colour % COLOURS})", "width": 2}, "fillcolor": "rgba(0,0,0,0)",
+        "hoverinfo": "y",
+    }  # fmt: skip
+
+
 def _corners(curve: Curve) -> list[tuple[float, float]]:
-    """The points of a curve of steps with the corners between them."""
+    """The points of a curve, with the corners between them where it has steps."""
     points = list(zip(curve.x, curve.y, strict=True))
+    if curve.form not in SHAPES:
+        return points
     corners = points[:1]
     for (x, y), (then, there) in itertools.pairwise(points):
         corners += [(then, y) if curve.form == "steps" else (x, there), (then, there)]
@@ -228,9 +251,11 @@ def _layout(chart: Chart) -> dict[str, Any]:
     }
     font = {"family": "system-ui, sans-serif", "size": 13, "color": "var(--ink)"}
     share = {"range": [0, 1.02], "tickformat": ".0%", "dtick": 0.2} if chart.whole else {"tickformat": ".0%"}
+    names = [box.name for box in chart.boxes]  # long ones are turned, and take the height that they need
+    height = 320 + (6 * max(map(len, names)) if sum(map(len, names)) > ROOM else 0)
     return {
         "showlegend": False,
-        "height": 320,
+        "height": height,
         "margin": {"l": 48, "r": 12, "t": 12, "b": 48},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
@@ -241,10 +266,29 @@ def _layout(chart: Chart) -> dict[str, Any]:
         "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": "var(--quiet)", "activecolor": "var(--ink)"},
         "xaxis": axis
         | {"title": {"text": plain(chart.x_title), "font": {"size": 13}, "standoff": 8}, "rangemode": "tozero"}
-        | (_named(chart.ticks) if chart.ticks else {}),
-        "yaxis": axis | {"rangemode": "tozero"} | (share if chart.share else {}),
+        | (_named(chart.ticks) if chart.ticks else {})
+        | ({"tickformat": ".0%"} if chart.x_share else {})
+        | (LOGARITHMIC | _few_ticks(chart) if chart.log_x else {}),
+        "yaxis": axis
+        | {"rangemode": "tozero" if chart.from_zero else "normal"}
+        | (share if chart.share else {})
+        | (LOGARITHMIC | _decades(chart) if chart.log_y else {}),
         **(_marked(chart.mark) if chart.mark else {}),
     }
+
+
+def _few_ticks(chart: Chart) -> dict[str, Any]:
+    """The positions themselves as ticks, where they are few."""
+    positions = sorted({x for curve in chart.curves for x in curve.x})
+    few = len(positions) <= TICKS
+    return {"tickvals": positions, "ticktext": [short(position) for position in positions]} if few else {}
+
+
+def _decades(chart: Chart) -> dict[str, Any]:
+    """A tick for each power of ten, where the values span some of them."""
+    values = [value for curve in chart.curves for value in curve.y if value > 0]
+    span = math.log10(max(values) / min(values)) if values else 0.0
+    return {"dtick": 1} if 1 <= span <= DECADES else {}
 
 
 def _named(ticks: Sequence[str]) -> dict[str, Any]:

@@ -25,15 +25,17 @@ class Heading:
 
 @dataclass(frozen=True)
 class Details:
-    """Items that are folded away on a page; a terminal only names them.
+    """Items that are folded away on a page; a terminal only names them, unless they are to be printed.
 
     Args:
         summary: what they are.
         items: the items.
+        printed: whether a terminal shows them.
     """
 
     summary: str
     items: Sequence[Item]
+    printed: bool = False
 
 
 Item = Union[str, Heading, Table, Chart, Figure, Panel, "Details"]

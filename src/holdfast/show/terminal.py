@@ -27,6 +27,8 @@ def draw(items: Iterable[Item], console: Console) -> None:
         elif isinstance(item, str | Heading):
             text = item if isinstance(item, str) else item.text
             console.print(Text(visible(text.translate(PLAIN)), style="" if isinstance(item, str) else "bold"))
+        elif isinstance(item, Details) and item.printed:
+            draw(item.items, console)
         elif isinstance(item, Details):
             console.print(Text(f"{_line(item.summary)}: see the report or --json.", style="dim"))
 

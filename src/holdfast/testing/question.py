@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -225,6 +226,7 @@ def same_values(one: Any, other: Any, where: str) -> None:
         for number, (left, right) in enumerate(zip(one, other, strict=True)):
             same_values(left, right, f"{where}[{number}]")
     elif isinstance(one, float) and isinstance(other, float):
-        assert abs(one - other) <= TOLERANCE * (1 + abs(one)), f"{where}: {one} for one batch size, {other} for another"
+        close = abs(one - other) <= TOLERANCE * (1 + abs(one)) or (math.isnan(one) and math.isnan(other))
+        assert close, f"{where}: {one} for one batch size, {other} for another"
     else:
         assert one == other, f"{where}: {one!r} for one batch size, {other!r} for another"

@@ -4,9 +4,11 @@ import pytest
 import torch
 from torch import nn
 
-from holdfast.analysis.stability import features_and_logits, longest_row, stability
 from holdfast.errors import ModelError
 from holdfast.losses import cross_entropy
+from holdfast.questions.curvature.measurement import input_curvature
+from holdfast.questions.stability import NoiseStability
+from holdfast.questions.stability.measurement import features_and_logits, longest_row, stability
 from holdfast.rng import Streams
 from holdfast.testing.untouched import same_module, same_random_states, same_tensors
 from tests import chance
@@ -91,3 +93,16 @@ def test_bad_numbers_are_refused(said):
     asked = {"draws": 2, "sigma": 0.1, "deltas": [1.0], **said}
     with pytest.raises(ValueError, match="got"):
         stability(linear(3), images(2), labels(2, 3), **asked)
+
+
+@pytest.mark.parametrize(
+    ("fields", "step"),
+    [({}, 0.3), ({"step": 0.01}, 0.01), ({"exact": True}, None), ({"step": 0.01, "exact": True}, None)],
+)
+def test_the_question_measures_curvature_at_the_distance_of_the_noise_by_default(fields, step):
+    model, x, y, rng = normed(), images(4), labels(4, 3), Streams(0, "stability", 4)
+    question = NoiseStability(sigma=0.3, deltas=(1.0, 0.1), copies=2, draws=2, **fields)
+    columns = question.measure(model, x, y, rng=rng)
+    expected = input_curvature(model, x, y, draws=2, step=step, rng=rng)
+    assert torch.equal(columns["curvature"], expected.curvature)
+    assert (columns["inside"][:, 0] <= columns["inside"][:, 1]).all()  # distances in order

@@ -4,11 +4,11 @@ import pytest
 import torch
 from torch import nn
 
-from holdfast.analysis.curvature import curvature_of, in_units, input_curvature, right_under_noise
 from holdfast.corruptions import GaussianNoise
 from holdfast.gradients import expansion
 from holdfast.losses import cross_entropy
 from holdfast.models.network import Normalise
+from holdfast.questions.curvature.measurement import curvature_of, in_units, input_curvature, right_under_noise
 from holdfast.rng import Streams
 from holdfast.testing.untouched import same_module, same_random_states, same_tensors
 from tests import chance

@@ -6,7 +6,7 @@ r"""Stability under Gaussian noise: how far features move, and what the loss is 
 
 :math:`f` are the penultimate features. Features are stable where :math:`\eta` is large for small :math:`\delta`, the
 loss where :math:`|\ell_{out} - \ell(x)|` is small. The noise is not clipped: what is proved of it needs it whole.
-`analysis.stability_bounds` has what follows for the curvature.
+`bounds` has what follows for the curvature.
 
 Reference:
     Nguyen et al., Training More Robust Classification Model via Discriminative Loss and Gaussian Noise Injection, TMLR,

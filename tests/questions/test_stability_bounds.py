@@ -5,9 +5,8 @@ import polars as pl
 import pytest
 import torch
 
-from holdfast.analysis.curvature import input_curvature
-from holdfast.analysis.stability import stability
-from holdfast.analysis.stability_bounds import (
+from holdfast.questions.curvature.measurement import input_curvature
+from holdfast.questions.stability.bounds import (
     loss_change,
     lower_bound,
     quadratic_share,
@@ -16,9 +15,10 @@ from holdfast.analysis.stability_bounds import (
     trace_square,
     upper_bound,
 )
+from holdfast.questions.stability.measurement import stability
 from holdfast.rng import Streams
 from tests import chance
-from tests.analysis.test_curvature import hessians
+from tests.questions.test_curvature import hessians
 from tests.zoo import images, labels, linear
 
 DELTAS = [0.001, 0.05, 0.2, 1.0]

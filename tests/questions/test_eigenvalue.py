@@ -1,11 +1,11 @@
 import pytest
 import torch
 
-from holdfast.analysis.eigenvalue import lanczos, largest_eigenvalue
 from holdfast.gradients import Expansion, expansion
 from holdfast.losses import cross_entropy
+from holdfast.questions.curvature.eigenvalue import lanczos, largest_eigenvalue
 from holdfast.rng import Streams
-from tests.analysis.test_curvature import hessians
+from tests.questions.test_curvature import hessians
 from tests.zoo import images, labels, linear, smooth
 
 

@@ -12,7 +12,7 @@ The theorem is exact for losses that are exactly quadratic, where (equation 22)
     = \sigma^2 \|\nabla\ell\|^2 + \tfrac14 \sigma^4 \bigl(2 \sum_i \lambda_i^2 + (\mathrm{tr}\, H)^2\bigr).
 
 For others it is an approximation; `quadratic_share` says how good. :math:`K_{\max}` is to bound all logits of all
-inputs; what is known is the largest one seen. The lower bound often is negative and then says nothing.
+inputs; only the largest one seen is available. The lower bound is often negative, and then vacuous.
 
 Reference:
     Nguyen et al., Training More Robust Classification Model via Discriminative Loss and Gaussian Noise Injection, TMLR,
@@ -70,7 +70,7 @@ class AtDelta:
             interval of eta that makes the bound largest.
         looseness: median of upper bound over measured curvature; None where all curvature is 0.
         above_lower: share whose measured left side is at least the lower bound, at the upper end of eta.
-        vacuous: share whose lower bound is negative or 0 (at the estimated eta), so that it says nothing.
+        vacuous: share whose lower bound is negative or 0 (at the estimated eta).
     """
 
     delta: float
@@ -86,10 +86,10 @@ class AtDelta:
 def stability_curve(
     rows: pl.DataFrame, *, deltas: Sequence[float], draws: int, sigma: float, longest_row: float
 ) -> list[AtDelta]:
-    """Definition 6.1 and theorem 6.1 at each distance, from the measures of `holdfast analyse stability`.
+    """Definition 6.1 and theorem 6.1 at each distance, from the rows of the question `stability`.
 
     Args:
-        rows: measures of the examples.
+        rows: of the examples.
         deltas: distances, as measured.
         draws: noisy copies of each example.
         sigma: deviation of the noise.
@@ -101,12 +101,12 @@ def stability_curve(
     def bounded(delta: float, eta: Numbers) -> Numbers:
         return upper_bound(eta, delta=delta, sigma=sigma, longest_row=longest_row, largest_logit=largest)
 
-    found = []
+    points = []
     for place, delta in enumerate(deltas):
         low, high = stable_share(inside[:, place], draws)
         upper = np.maximum(bounded(delta, low), bounded(delta, high))
-        found.append(_at_delta(rows, delta, inside[:, place] / draws, high, outside[:, place], upper, sigma))
-    return found
+        points.append(_at_delta(rows, delta, inside[:, place] / draws, high, outside[:, place], upper, sigma))
+    return points
 
 
 def _at_delta(
@@ -115,17 +115,17 @@ def _at_delta(
     """One distance; `most` is the upper end of eta, `upper` the upper bound of the curvature."""
     curvature, slopes = _numbers(rows, "curvature"), _numbers(rows, "gradient_norm")
     gap = np.abs(outside - _numbers(rows, "loss"))
-    known = ~np.isnan(gap)
-    lower = lower_bound(most, np.where(known, gap, 0.0), slopes, sigma=sigma)
-    estimated = lower_bound(eta, np.where(known, gap, 0.0), slopes, sigma=sigma)
+    moved = ~np.isnan(gap)
+    lower = lower_bound(most, np.where(moved, gap, 0.0), slopes, sigma=sigma)
+    estimated = lower_bound(eta, np.where(moved, gap, 0.0), slopes, sigma=sigma)
     # The sum of magnitudes is not measured; it is at least the trace's magnitude, and the root of the sum of squares.
     left = 2 * curvature + np.maximum(curvature, trace_square(rows))
     bent = curvature > 0
     return AtDelta(
         delta=delta,
         eta=spread(eta.tolist()),
-        loss_gap=spread(gap[known].tolist()) if known.any() else None,
-        outside=int(known.sum()),
+        loss_gap=spread(gap[moved].tolist()) if moved.any() else None,
+        outside=int(moved.sum()),
         below_upper=float(np.mean(curvature <= upper)),
         looseness=float(np.median(upper[bent] / curvature[bent])) if bent.any() else None,
         above_lower=float(np.mean(left >= lower)),

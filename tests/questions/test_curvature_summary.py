@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from holdfast.analysis.curvature_and_noise import accuracy_of_lowest, box, curvature_by_right_answers, pearson
+from holdfast.questions.curvature.summary import accuracy_of_lowest, box, curvature_by_right_answers, pearson
 from holdfast.statistics import wilson
 
 CURVATURE = np.array([4.0, 1.0, 3.0, 2.0, 5.0, 9.0, 8.0, 7.0, 6.0, 10.0])

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from holdfast.analysis.spread import Spread, spread
@@ -148,66 +147,7 @@ def box(curvature: Numbers, *, share: float = 0.9) -> Box:
     return Box(low, lower, median, upper, high, count)
 
 
-@dataclass(frozen=True, kw_only=True)
-class CurvatureSummary:
-    """What the examples of one network say together.
-
-    Args:
-        examples: how many.
-        curvature: mean sum of squared eigenvalues with spread.
-        median: of the same.
-        relative_error: median of its standard error over its value; None where all are 0.
-        loss: mean.
-        gradient_norm: median.
-        eigenvalue: median of the largest by magnitude, with its sign; None where nobody asked.
-        residual: median of its residual over its magnitude.
-        right_under_noise: mean share of noisy copies that is right.
-        lowest: figure 8.
-        groups: figure 9.
-        correlation_of_means: of the number of right answers with the mean curvature of its group, as in the paper.
-        correlation: of the number of right answers with the curvature, example by example.
-        box: figure 10.
-    """
-
-    examples: int
-    curvature: Spread
-    median: float
-    relative_error: float | None
-    loss: float
-    gradient_norm: float
-    eigenvalue: float | None
-    residual: float | None
-    right_under_noise: float
-    lowest: Sequence[Kept]
-    groups: Sequence[Group]
-    correlation_of_means: Correlation
-    correlation: Correlation
-    box: Box
-
-
-def summarise(rows: pl.DataFrame, *, copies: int) -> CurvatureSummary:
-    """Sum up the measures of `holdfast analyse curvature`; `copies` is how many noisy ones each example has."""
-    curvature, right = (rows[name].to_numpy().astype(np.float64) for name in ("curvature", "right"))
-    groups = curvature_by_right_answers(curvature, right)
-    return CurvatureSummary(
-        examples=len(rows),
-        curvature=spread(curvature.tolist()),
-        median=float(np.median(curvature)),
-        relative_error=_median_ratio(rows, "curvature_error", "curvature"),
-        loss=float(np.mean(rows["loss"].to_numpy())),
-        gradient_norm=float(np.median(rows["gradient_norm"].to_numpy())),
-        eigenvalue=float(np.median(rows["eigenvalue"].to_numpy())) if "eigenvalue" in rows.columns else None,
-        residual=_median_ratio(rows, "residual", "eigenvalue") if "eigenvalue" in rows.columns else None,
-        right_under_noise=float(np.mean(right)) / copies,
-        lowest=accuracy_of_lowest(curvature, right, copies),
-        groups=groups,
-        correlation_of_means=pearson([one.right for one in groups], [one.curvature.mean for one in groups]),
-        correlation=pearson(right, curvature),
-        box=box(curvature),
-    )
-
-
-def _median_ratio(rows: pl.DataFrame, above: str, below: str) -> float | None:
-    top, bottom = rows[above].to_numpy(), np.abs(rows[below].to_numpy())
-    some = bottom > 0
-    return float(np.median(top[some] / bottom[some])) if some.any() else None
+def median_ratio(above: Numbers, below: Numbers) -> float | None:
+    """Median of the ratios to a magnitude; None where all magnitudes are 0."""
+    some = below != 0
+    return float(np.median(above[some] / np.abs(below[some]))) if some.any() else None

@@ -26,8 +26,10 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from holdfast.errors import ModelError
 from holdfast.gradients import Expansion, expansion
 from holdfast.losses import cross_entropy
+from holdfast.models.network import Normalise
 from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams, streams
 from holdfast.types import Classifier, Corruption, Loss
@@ -114,6 +116,19 @@ def in_units(model: Classifier, unit: Tensor | float) -> Classifier:
     :math:`\Lambda` is just :math:`s^4` times that in pixels. A step is in the new unit too.
     """
     return partial(_rescaled, model, unit)
+
+
+def unit_of(model: object) -> Tensor:
+    """The deviations of the normalisation inside a network, (C, 1, 1).
+
+    Raises:
+        ModelError: if the network does not normalise its images.
+    """
+    normalise = getattr(model, "normalise", None)
+    if not isinstance(normalise, Normalise):
+        kind = type(model).__name__
+        raise ModelError(f"normalised: expected a network that normalises its images; got {kind}, which does not")
+    return normalise.std
 
 
 def _rescaled(model: Classifier, unit: Tensor | float, u: Tensor) -> Tensor:
