@@ -9,8 +9,6 @@ import pkgutil
 
 import pytest
 import torch
-from holdfast.analysis.stability import features_and_logits, stability
-from holdfast.analysis.surface import gradient_plane, loss_surface, plane_through
 
 import holdfast.analysis
 import holdfast.questions
