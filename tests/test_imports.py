@@ -60,6 +60,7 @@ ORDER = [
     "evaluation",
     "audit",
     "report",
+    "conduct",
     "search",
     "testing",
     "cli",

@@ -24,7 +24,7 @@ LIBRARIES = (
     "lightning_fabric",
     "plotly",
     "sklearn.datasets",
-    "holdfast.cli.work",
+    "holdfast.conduct",
     "holdfast.evaluation",
     "holdfast.report",
 )

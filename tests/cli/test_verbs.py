@@ -10,12 +10,12 @@ import typer
 import yaml
 
 from holdfast.cli import app
-from holdfast.cli.find import find_runs
 from holdfast.cli.list import FAMILIES
 from holdfast.errors import LedgerError
 from holdfast.recipe import Recipe, load_recipes, parse
 from holdfast.recipe.json_schema import file_schema
 from holdfast.recipe.schema import FAMILIES as CHOICES
+from holdfast.report.find import find_runs
 from tests.end_to_end.command import holdfast
 
 RECIPE = "data: digits\nmodel: mlp\nseeds: [0, 1]\nvariants: {a: {}, b: {train: {epochs: 3}}}\n"

@@ -72,7 +72,7 @@ def refused(*argv, cwd):
 NURSERY = """
 import glob, json, os, signal, sys, time, traceback
 import lightning_fabric, polars, plotly, sklearn.datasets, torch
-import holdfast.cli, holdfast.cli.work, holdfast.evaluation, holdfast.report, holdfast.training
+import holdfast.cli, holdfast.conduct, holdfast.evaluation, holdfast.report, holdfast.training
 
 def child(job):
     os.chdir(job["cwd"])

@@ -62,5 +62,5 @@ def test_memory_that_runs_out_anywhere_else_is_one_line(here, monkeypatch, error
     def fail(*arguments, **options):
         raise error
 
-    monkeypatch.setattr("holdfast.cli.work.images", fail)
+    monkeypatch.setattr("holdfast.conduct.runs.prepared_images", fail)
     assert refused("run", "short.yaml", cwd=here).startswith("holdfast: out of memory: free some, or take fewer")

@@ -89,7 +89,7 @@ def npy_edited(content, draw, seeds):
         return buffer.getvalue()
     length = struct.unpack("<H", content[8:10])[0]
     header, data = content[10 : 10 + length].decode("latin1"), content[10 + length :]
-    fields = eval(header, {}) if header.startswith("{'descr'") else {"descr": "|u1", "shape": (1,), "fortran_order": False}  # noqa: S307
+    fields = eval(header, {}) if header.startswith("{'descr'") else {"descr": "|u1", "shape": (1,), "fortran_order": False}
     texts = {name: repr(value) for name, value in fields.items()}
     name = draw.choice(("descr", "shape", "shape", "fortran_order"))
     texts[name] = draw.choice({"descr": [*map(repr, DTYPES), "[('a', '<f4')]", "1", "[('a', '|O')]"], "shape": SHAPES, "fortran_order": ["True", "1", "None"]}[name])

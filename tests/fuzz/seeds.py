@@ -318,7 +318,14 @@ def answer_key(place):
 
 @functools.cache
 def _analyses():
-    from tests.report import test_class_geometry, test_confidences, test_curvature, test_features, test_segment, test_surface
+    from tests.report import (
+        test_class_geometry,
+        test_confidences,
+        test_curvature,
+        test_features,
+        test_segment,
+        test_surface,
+    )
 
     sra = {"cells": [{"eps": 0.0, "sigma": 0.0, "safe": 0.9, "value": 0.0}]}
     answers = [
@@ -335,9 +342,10 @@ def analyses():
 
 def _measured():
     """An analysis with its rows: the content of its files by path in the run."""
+    from tests.report.test_curvature import BENT, CURVATURES
+
     from holdfast.analysis.measures import Measures
     from holdfast.analysis.store import write_answer
-    from tests.report.test_curvature import BENT, CURVATURES
 
     with tempfile.TemporaryDirectory() as place:
         write_answer(Path(place), BENT)

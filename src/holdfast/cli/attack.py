@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from holdfast.cli.drawing import draw
 from holdfast.cli.groups import Budget, ImageOptions, NetworkOptions, Order, Run, WorkOptions, grouped
-from holdfast.cli.networks import Ready, prepared
+from holdfast.cli.networks import prepared
 from holdfast.cli.options import Json
 from holdfast.cli.output import echo_json
 from holdfast.cli.request import Request
@@ -19,6 +20,7 @@ from holdfast.errors import RecipeError
 
 if TYPE_CHECKING:
     from holdfast.checks import Check
+    from holdfast.conduct import Ready
     from holdfast.types import Attack
 
 Fields = Annotated[
@@ -72,9 +74,9 @@ def command(
     run: Run = None, order: Order = None, budget: Budget = None, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Attack a network and show what the attack achieved; repeat the command to resume."""
-    from holdfast.cli import work as conduct
     from holdfast.cli.certify import refute
     from holdfast.cli.outcome import Outcome
+    from holdfast.conduct import check_network
     from holdfast.corruptions import Clean
     from holdfast.report import write_report
 
@@ -84,10 +86,7 @@ def command(
     attack = options.attack(name_)
     ready = alone(prepared(request), [Clean(), attack], budget)
     saving = Saving.of(ready, save.save_images, save.save_npz)
-    conduct.evaluate(
-        ready.run, ready.subjects[0], ready.splits, ready.checks, ready.how, ready.seed, quiet=as_json,
-        points=saving.points,
-    )  # fmt: skip
+    draw(check_network(ready, points=saving.points), quiet=as_json)
     saved = saving.save(ready)
     report = write_report([ready.run.path], ready.run.path / "report.html")
     outcome = Outcome.of(ready.run.path, ready.subjects[0].weights, label_of(attack))

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.device import to_device
+from holdfast.cli.drawing import draw
 from holdfast.cli.groups import Eps, ImageOptions, NetworkOptions, Norm, Run, WorkOptions, grouped
-from holdfast.cli.networks import Ready, prepared
+from holdfast.cli.networks import prepared
 from holdfast.cli.options import Json
 from holdfast.cli.output import echo_json
 from holdfast.cli.request import Request
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from holdfast.attacks import APGD, PGD
+    from holdfast.conduct import Ready
     from holdfast.types import Classifier
     from holdfast.verdicts import Verdict
 
@@ -104,13 +105,14 @@ def _of_the_run(ready: Ready) -> PGD | APGD | None:
     """The run's own iterated gradient attack, else the usual one in the set of its first attack, else None."""
     from holdfast.attacks.usual import usual
     from holdfast.checks import is_attack
-    from holdfast.cli.verdicts import in_question
+    from holdfast.conduct import attack_in_question
 
     threats = [check.threat for check in ready.checks if is_attack(check)]  # type: ignore[union-attr]
-    return in_question(ready.checks) or (usual(threats[0]) if threats else None)
+    return attack_in_question(ready.checks) or (usual(threats[0]) if threats else None)
 
 
 def _surrogate(path: Path, ready: Ready, *, trust: bool) -> Classifier:
+    from holdfast.conduct import to_device
     from holdfast.evaluation import try_out
     from holdfast.runs import load_model
 
@@ -134,14 +136,13 @@ def _audit(
 ) -> list[Verdict]:
     """All verdicts: the model's, those of attacks, and those of the ledger."""
     from holdfast.audit import after, audit
-    from holdfast.cli import work
-    from holdfast.cli.verdicts import first_images
+    from holdfast.conduct import check_network, first_images
     from holdfast.corruptions import Clean
     from holdfast.verdicts import FLAGS
 
     subject = ready.subjects[0]
     if not ready.run.ledger.parts():
-        work.evaluate(ready.run, subject, ready.splits, [Clean()], ready.how, ready.seed, quiet=quiet)
+        draw(check_network(replace(ready, checks=[Clean()])), quiet=quiet)
     rows = ready.run.ledger.read()
     from_ledger = after(rows.filter(rows["weights"] == subject.weights))
     chance = next(verdict for verdict in from_ledger if verdict.flag == "chance")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.cli.attack import alone, described, label_of
+from holdfast.cli.drawing import draw
 from holdfast.cli.groups import Budget, ImageOptions, NetworkOptions, Run, WorkOptions, grouped
 from holdfast.cli.networks import prepared
 from holdfast.cli.options import Json
@@ -65,8 +66,8 @@ def command(
     budget: Budget = None, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Certify a network: how many images are provably robust, and how far; repeat the command to resume."""
-    from holdfast.cli import work as conduct
     from holdfast.cli.certified import Certified
+    from holdfast.conduct import check_network
     from holdfast.corruptions import Clean
     from holdfast.report import write_report
 
@@ -74,9 +75,7 @@ def command(
     shown = _radii(radii)
     certifier = options.certifier(method, shown)
     ready = alone(prepared(request), [Clean(), certifier], budget)
-    conduct.evaluate(
-        ready.run, ready.subjects[0], ready.splits, ready.checks, ready.how, ready.seed, quiet=as_json
-    )  # fmt: skip
+    draw(check_network(ready), quiet=as_json)
     report = write_report([ready.run.path], ready.run.path / "report.html")
     outcome = Certified.of(ready.run.path, ready.subjects[0].weights, label_of(certifier), shown)
     if as_json:

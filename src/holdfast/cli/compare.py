@@ -23,9 +23,9 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Compare runs on the same examples; differences are against the first run, with exact McNemar tests."""
-    from holdfast.cli.find import find_runs
     from holdfast.report import read_runs, write_report
     from holdfast.report.compare import comparison
+    from holdfast.report.find import find_runs
     from holdfast.runs import Run
 
     directories = find_runs(runs)

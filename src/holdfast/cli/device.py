@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -49,11 +49,3 @@ def trained_on(accelerator: str, device: str | None) -> str:
     if torch.cuda.is_available():
         return "cuda"
     return "mps" if torch.backends.mps.is_available() else "cpu"
-
-
-def to_device(model: Any, device: torch.device) -> None:
-    """Move a network there; a plain function stays where it is."""
-    import torch
-
-    if isinstance(model, torch.nn.Module):
-        model.to(device)

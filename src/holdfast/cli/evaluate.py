@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from holdfast.cli.drawing import draw
 from holdfast.cli.groups import Budget, ImageOptions, NetworkOptions, Order, Run, WorkOptions, grouped
 from holdfast.cli.networks import prepared
 from holdfast.cli.options import Json
@@ -35,9 +36,9 @@ def command(
 ) -> None:  # fmt: skip
     """Evaluate a network under noise, corruptions and attacks; repeat the command to resume."""
     from holdfast.cli import verdicts
-    from holdfast.cli import work as conduct
     from holdfast.cli.certify import refute
     from holdfast.cli.outcome import components, show_components
+    from holdfast.conduct import check_all
     from holdfast.report import write_report
 
     request = Request(
@@ -46,7 +47,7 @@ def command(
     )  # fmt: skip
     ready = prepared(request)
     done = ready.run
-    conduct.evaluate_all(done, ready.subjects, ready.splits, ready.checks, ready.how, ready.seed, quiet=as_json)
+    draw(check_all(ready), quiet=as_json)
     report = write_report([done.path], done.path / "report.html")
     records = summary([done])
     if as_json:

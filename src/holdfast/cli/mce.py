@@ -26,8 +26,8 @@ def command(
 ) -> None:
     """Mean corruption errors of runs that were checked with common corruptions."""
     from holdfast.analysis.corruption import ALEXNET, Corrupted, corrupted
-    from holdfast.cli.find import find_runs
     from holdfast.report import read_runs
+    from holdfast.report.find import find_runs
     from holdfast.report.same_images import different_images, tested
 
     runs = read_runs(find_runs(paths))

@@ -3,52 +3,27 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.cli.device import device_of, to_device
+from holdfast.cli.device import device_of
+from holdfast.cli.drawing import mention_kept_images
 from holdfast.cli.locks import hold
 from holdfast.cli.request import Request
 from holdfast.errors import CheckpointError, DataError, ModelError, RecipeError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import torch
 
-    from holdfast.checks import Check
-    from holdfast.evaluation import Subject
-    from holdfast.recipe import DataRecipe, EvaluateRecipe
-    from holdfast.runs import Foreign, Run, Splits
-
-
-@dataclass(frozen=True)
-class Ready:
-    """Networks with their images, and the run that keeps their results.
-
-    Args:
-        run: the run.
-        subjects: the networks, the one that matters first.
-        splits: the images.
-        checks: what to try on them.
-        how: and how.
-        seed: of everything random.
-        device: where the networks are.
-    """
-
-    run: Run
-    subjects: Sequence[Subject]
-    splits: Splits
-    checks: Sequence[Check]
-    how: EvaluateRecipe
-    seed: int
-    device: torch.device
+    from holdfast.conduct import Ready
+    from holdfast.recipe import DataRecipe
+    from holdfast.runs import Foreign, Run
 
 
 def prepared(request: Request) -> Ready:
     """What was asked for, on its device, ready to be checked."""
-    from holdfast.cli import work
+    from holdfast.conduct import to_device
 
     device = device_of(request.work.device)
     if request.run is None:
@@ -59,7 +34,7 @@ def prepared(request: Request) -> Ready:
         ready = own(request, request.run, device)
     for subject in ready.subjects:
         to_device(subject.model, device)
-    work.mention_kept_images(ready.run, ready.splits)
+    mention_kept_images(ready.run, ready.splits)
     return ready
 
 
@@ -109,7 +84,7 @@ def own(
         run: the run of its own that a single file has had before.
         data: the images of that run.
     """
-    from holdfast.cli import work
+    from holdfast.conduct import Job, Ready, subjects_of
     from holdfast.evaluation import Subject
     from holdfast.recipe import DataRecipe, plain, read_checks
     from holdfast.runs import Run, load_model, prepare, refuse_others, same_outputs
@@ -126,7 +101,7 @@ def own(
         raise DataError(f"{splits.name}: expected {_kind(card)}, as {path} was trained on; got {_kind(splits)}{hint}")
     chosen = recipe.checks if request.checks is None else tuple(read_checks(request.checks, "--checks"))
     if run is None and path.is_dir() and other is None:
-        job = work.Job(recipe, Run(path), request.work.trust)
+        job = Job(recipe, Run(path), request.work.trust)
         hold(job.run)
         if request.fresh:
             job.run.forget_results()
@@ -136,7 +111,7 @@ def own(
             job.run.tell(name=recipe.name, seed=recipe.seed)
         if job.run.info().get("data", {}).get("examples") != splits.examples:  # trained there, or by an earlier version
             job.run.tell(data=splits.facts())
-        subjects = work.subjects(job, splits)
+        subjects = subjects_of(job, splits)
         return Ready(job.run, subjects, splits, chosen, recipe.evaluate, recipe.seed, device)
     if run is None or other is not None:
         run = Run(request.work.out / "evaluations" / f"{path.stem}-{card.hash[:8]}-{splits.name}{request.part}")
@@ -169,6 +144,7 @@ def foreign(request: Request, network: Foreign, device: torch.device, run: Run |
         device: where it goes.
         run: the run that remembers it; None for the one of its name, which may be new.
     """
+    from holdfast.conduct import Ready
     from holdfast.evaluation import Subject, try_out
     from holdfast.recipe import EvaluateRecipe, read_checks
     from holdfast.runs import Run, content_hash, prepare, refuse_others, same_outputs, versions

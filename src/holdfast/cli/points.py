@@ -55,19 +55,6 @@ class Part:
         return x.numpy().astype(z.dtype), z
 
 
-def take_over(found: Ledger, ledger: Ledger, subject: Subject) -> None:
-    """Copy rows of these weights to the ledger of their run, unless it has as much."""
-    from holdfast.results import unsettled
-
-    for path in found.parts():
-        rows = found.part(path.stem)
-        if set(rows.select("weights", "weights_hash").iter_rows()) != {(subject.weights, subject.hash[:12])}:
-            continue  # of weights that training has replaced since
-        there = ledger.part(path.stem) if ledger.has(path.stem) else None
-        if there is None or rows.select(unsettled().sum()).item() < there.select(unsettled().sum()).item():
-            ledger.append(path.stem, rows)
-
-
 def parts(found: Ledger, ledger: Ledger, subject: Subject, check: str, split: Split) -> list[Part]:
     """What a check left for these weights, block after block; the run's ledger knows the predictions before."""
     import polars as pl

@@ -21,12 +21,12 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Write one self-contained HTML file from the results of runs."""
-    from holdfast.cli.find import find_runs
     from holdfast.report import read_runs, write_report
+    from holdfast.report.find import failed_runs, find_runs
     from holdfast.report.robustbench import write_headlines
 
     found = find_runs(runs)
-    written = write_report(found, out or runs[0] / "report.html", title=title)
+    written = write_report(found, out or runs[0] / "report.html", title=title, failed=failed_runs(runs))
     numbers = None if headline is None else write_headlines(read_runs(found), headline)
     if as_json:
         said = {"report": str(written), "runs": list(map(str, found))}

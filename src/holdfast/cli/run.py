@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import typer
+
 from holdfast.cli.device import Device, device_of
+from holdfast.cli.drawing import draw
+from holdfast.cli.locks import hold
 from holdfast.cli.options import OUT, Fresh, Json, Only, Out, RecipeFile, Root, Set, TensorBoard, names
 from holdfast.cli.output import echo_json
 from holdfast.cli.screen import resumable, say
@@ -17,36 +21,26 @@ def command(
     as_json: Json = False,
 ) -> None:  # fmt: skip
     """Train, check and report the runs of a recipe; repeat the command to resume."""
-    from holdfast.cli import verdicts, work
-    from holdfast.cli.analyse.question import answer
+    from holdfast.cli import verdicts
     from holdfast.cli.certify import refute
-    from holdfast.cli.find import find_runs
+    from holdfast.conduct import claim_jobs, is_first, run_jobs
     from holdfast.recipe import load_recipes
-    from holdfast.report import write_report
 
     recipes = load_recipes(recipe, set_ or (), only=names(only))
     code = allowed_code(recipes, recipe, trust=trust)
-    jobs = work.jobs(recipes, out, fresh=fresh, trust=code)
+    jobs = claim_jobs(recipes, out, hold, fresh=fresh, trust=code)
     place = device_of(device)
-    for job in jobs:
-        splits = work.images(job, data_root)
-        work.foresee(job, splits)
-        work.train(job, splits, quiet=as_json, device=place if device else None, tensorboard=tensorboard)
-        if work.is_first():
-            ready = work.evaluate_run(job, splits, job.recipe.checks, place, quiet=as_json)
-            for question in job.recipe.analyses:
-                answer(ready, question, trust=code, quiet=as_json)
-    if not work.is_first():
+    work = run_jobs(jobs, out, data_root=data_root, device=place if device else None, several=bool(only))
+    failed = draw(work, quiet=as_json, tensorboard=tensorboard)
+    if not is_first():
         return
-    runs = [job.run for job in jobs]
-    everything = out / jobs[0].recipe.name.split("/")[0]
-    shown = find_runs([everything]) if only else [run.path for run in runs]  # those of other variants, too
-    report = write_report(shown, everything / "report.html")
+    runs = [job.run for job in jobs if job.run.ledger.parts()]
+    report = out / jobs[0].name.split("/")[0] / "report.html"
     records = summary(runs)
     if as_json:
         paths = [str(run.path) for run in runs]
         output = {"runs": paths, "results": records, "verdicts": verdicts.records(runs), "report": str(report)}
-        output["other_images"] = other_images(runs)
+        output |= {"other_images": other_images(runs), "failed": {one.job.name: one.reason for one in failed}}
         echo_json(output)
     else:
         show_summary(records)
@@ -59,3 +53,5 @@ def command(
         say(f"device: {place}")
         say(f"report: {report}")
     refute(runs)
+    if failed:
+        raise typer.Exit(1)

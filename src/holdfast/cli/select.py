@@ -35,8 +35,8 @@ def command(
     """Choose among runs with a clean accuracy in a band; the best of each group comes first."""
     from holdfast.analysis.selection import CLEAN, quantity
     from holdfast.analysis.selection import select as best
-    from holdfast.cli.find import find_runs
     from holdfast.report import read_runs
+    from holdfast.report.find import find_runs
     from holdfast.report.same_images import different_images, tested
 
     data = read_runs(find_runs(runs))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from holdfast.cli.device import Device, device_of, trained_on
+from holdfast.cli.drawing import draw, mention_kept_images
+from holdfast.cli.locks import hold
 from holdfast.cli.options import OUT, Fresh, Json, Only, Out, RecipeFile, Root, Set, TensorBoard, names
 from holdfast.cli.output import echo_json
 from holdfast.cli.screen import resumable, say
@@ -16,20 +18,21 @@ def command(
     as_json: Json = False,
 ) -> None:  # fmt: skip
     """Train the runs of a recipe; repeat the command to resume."""
-    from holdfast.cli import work
+    from holdfast.conduct import claim_jobs, is_first, prepared_images, train
     from holdfast.recipe import load_recipes
 
     recipes = load_recipes(recipe, set_ or (), only=names(only))
     code = allowed_code(recipes, recipe, trust=trust)
-    jobs = work.jobs(recipes, out, fresh=fresh, trust=code)
+    jobs = claim_jobs(recipes, out, hold, fresh=fresh, trust=code)
     place = device_of(device)
     for job in jobs:
-        splits = work.images(job, data_root)
-        work.train(job, splits, quiet=as_json, device=place if device else None, tensorboard=tensorboard)
+        splits = prepared_images(job, data_root)
+        if is_first():
+            mention_kept_images(job.run, splits)
+        draw(train(job, splits, device=place if device else None), quiet=as_json, tensorboard=tensorboard)
         on = trained_on(job.recipe.train.fabric.accelerator, device)
-        say(f"{job.recipe.name}: trained on {on}, weights in {job.run.path}", quiet=as_json or not work.is_first())
-    if not work.is_first():
+        say(f"{job.recipe.name}: trained on {on}, weights in {job.run.path}", quiet=as_json or not is_first())
+    if not is_first():
         return
     if as_json:
-        said = [{"name": job.recipe.name, "path": str(job.run.path), **job.run.info()} for job in jobs]
-        echo_json({"runs": said})
+        echo_json({"runs": [{"name": job.name, "path": str(job.run.path), **job.run.info()} for job in jobs]})

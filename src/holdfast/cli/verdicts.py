@@ -1,4 +1,4 @@
-"""Verdicts on the numbers of a run: made after its checks, shown where they matter."""
+"""Verdicts on the numbers of runs, for people and machines."""
 
 from __future__ import annotations
 
@@ -8,65 +8,8 @@ from typing import TYPE_CHECKING, Any
 from holdfast.cli.screen import table
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from holdfast.attacks import APGD, PGD
-    from holdfast.checks import Check
-    from holdfast.evaluation import Subject
-    from holdfast.runs import Run, Splits
+    from holdfast.runs import Run
     from holdfast.verdicts import Verdict
-
-EXAMPLES = 64
-"""How many images the conditions without attacks are tested on."""
-
-
-def judge(
-    run: Run, subject: Subject, splits: Splits, checks: Sequence[Check], seed: int, images: int = EXAMPLES
-) -> None:
-    """Store what can be said without further attacks: the model's conditions, once, and those of the ledger's rows.
-
-    The conditions are tested on so many images.
-    """
-    from holdfast.audit import after, before
-    from holdfast.checks import is_attack
-    from holdfast.errors import ModelError
-    from holdfast.losses import cross_entropy
-    from holdfast.verdicts import Verdict, read_verdicts, stored, write_verdicts
-
-    if not any(is_attack(check) for check in checks):
-        return
-    names = (subject.run, subject.weights, subject.hash, seed)
-    recorded = {(one.weights, one.weights_hash, one.seed, one.verdict.evidence) for one in read_verdicts(run.path)}
-    if (subject.weights, subject.hash[:12], seed, "model") not in recorded:
-        x, y = first_images(subject, splits, images, seed)
-        climbed = in_question(checks)
-        try:
-            loss = climbed.loss if climbed else cross_entropy
-            results = list(
-                before(subject.model, x, y, loss=loss, seed=seed, at_chance=False)
-            )  # the ledger knows better
-        except ModelError as error:  # the checks got through, so that their results count
-            results = [Verdict(flag="gradients", level="not tested", finding=str(error), evidence="model")]
-        write_verdicts(run.path, stored(*names, results))
-    rows = run.ledger.read()
-    write_verdicts(run.path, stored(*names, after(rows.filter(rows["weights"] == subject.weights))))
-
-
-def in_question(checks: Sequence[Check]) -> PGD | APGD | None:
-    """The first check that is an iterated gradient attack: the one whose number an audit is about."""
-    from holdfast.attacks import APGD, PGD
-
-    return next((check for check in checks if isinstance(check, PGD | APGD)), None)
-
-
-def first_images(subject: Subject, splits: Splits, count: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Some test images, balanced over the classes, as the model takes them."""
-    from holdfast.data import subset
-    from holdfast.evaluation.subject import place
-
-    where = place(subject.model)
-    x, y = subset(splits.test, min(count, len(splits.test)), seed).batch(slice(None))
-    return x.to(where), y.to(where.device)
 
 
 def records(runs: Sequence[Run]) -> list[dict[str, Any]]:

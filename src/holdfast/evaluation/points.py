@@ -14,6 +14,8 @@ from holdfast import files
 from holdfast.arrays import read_array
 from holdfast.errors import LedgerError
 from holdfast.evaluation.gallery import floats
+from holdfast.evaluation.subject import Subject
+from holdfast.results import Ledger, unsettled
 
 
 def write_points(path: Path, z: Tensor) -> None:
@@ -27,3 +29,14 @@ def write_points(path: Path, z: Tensor) -> None:
 def read_points(path: Path) -> np.ndarray[Any, Any]:
     """The images of one block."""
     return floats(read_array(files.read_checked(path), str(path), error=LedgerError), str(path))
+
+
+def take_over(kept: Ledger, ledger: Ledger, subject: Subject) -> None:
+    """Copy rows of these weights to the ledger of their run, unless it has as much."""
+    for path in kept.parts():
+        rows = kept.part(path.stem)
+        if set(rows.select("weights", "weights_hash").iter_rows()) != {(subject.weights, subject.hash[:12])}:
+            continue  # of weights that training has replaced since
+        present = ledger.part(path.stem) if ledger.has(path.stem) else None
+        if present is None or rows.select(unsettled().sum()).item() < present.select(unsettled().sum()).item():
+            ledger.append(path.stem, rows)

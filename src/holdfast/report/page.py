@@ -74,7 +74,7 @@ def _subject(runs: Sequence[RunData]) -> str:
     return f"{len(runs)} runs" + (f" of {', '.join(recipes)}" if len(recipes) <= NAMED else "")
 
 
-def render(runs: Sequence[RunData], *, title: str | None = None) -> str:
+def render(runs: Sequence[RunData], *, title: str | None = None, failed: Mapping[str, str] | None = None) -> str:
     """The whole page as text."""
     labels = [run.label for run in runs]
     charts, nearest = budget_charts(runs), distances_of(runs)
@@ -105,6 +105,7 @@ def render(runs: Sequence[RunData], *, title: str | None = None) -> str:
             curve_tables=curve_tables(runs, nearest),
             quartiles=quartile_table(runs, nearest),
             refuted=brackets.refuted(runs),
+            failed=failed or {},
             certificates=certificates,
             sections=sections,
             training=training,

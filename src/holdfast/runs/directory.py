@@ -107,6 +107,10 @@ class Run:
         """Add facts to `run.json`."""
         self._write({**self.info(), **facts})
 
+    def forget(self, name: str) -> None:
+        """Remove a fact from `run.json`."""
+        self._write(_without(self.info(), name))
+
     def _write(self, facts: dict[str, Any]) -> None:
         text = json.dumps(facts, indent=2, ensure_ascii=False)
         files.write_checked(self.info_file, text.encode("utf-8", "surrogatepass") + b"\n")

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.groups import ImageOptions, NetworkOptions, Run, WorkOptions, grouped
-from holdfast.cli.networks import Ready, prepared
+from holdfast.cli.networks import prepared
 from holdfast.cli.options import Json
 from holdfast.cli.output import echo, echo_json
 from holdfast.cli.request import Request
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from holdfast.analysis.measuring import Measure
     from holdfast.analysis.store import Answer
+    from holdfast.conduct import Ready
 
 Ask = Callable[..., "Answer"]
 """A question: what is ready, whether to be quiet, and options of its own, to the answer."""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.cli.analyse.asking import About, about, asking
-from holdfast.cli.networks import Ready
 from holdfast.cli.output import echo
 from holdfast.cli.screen import Bar, percent, table
 from holdfast.errors import RecipeError, unknown
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
 
     from holdfast.analysis.features import Layer, LayerMap
     from holdfast.analysis.store import Answer
+    from holdfast.conduct import Ready
     from holdfast.data import Split
     from holdfast.types import Corruption
 
@@ -24,7 +24,7 @@ ONLY_LAST = "This network shows no stages, so that there are numbers of its penu
 
 
 def ask(
-    ready: Ready,
+    ready: "Ready",
     quiet: bool,
     noise: Annotated[
         str, typer.Option("--noise", help="Any corruption, as a recipe says it.")
@@ -69,7 +69,7 @@ def ask(
     return answer
 
 
-def _layers(seen: About, chosen: "Split", noise: "Corruption", ready: Ready) -> "list[Layer]":
+def _layers(seen: About, chosen: "Split", noise: "Corruption", ready: "Ready") -> "list[Layer]":
     from holdfast.analysis.features import feature_layers
     from holdfast.rng import Streams
 

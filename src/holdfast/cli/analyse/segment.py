@@ -8,7 +8,6 @@ import typer
 from holdfast.cli.analyse.asking import About, about, asking, block, measured
 from holdfast.cli.audit import chosen_attack
 from holdfast.cli.groups import Eps, Norm
-from holdfast.cli.networks import Ready
 from holdfast.cli.output import echo
 from holdfast.cli.screen import percent, table
 from holdfast.errors import RecipeError
@@ -18,11 +17,12 @@ if TYPE_CHECKING:
 
     from holdfast.analysis.measuring import Measure
     from holdfast.analysis.store import Answer
+    from holdfast.conduct import Ready
     from holdfast.types import Attack
 
 
 def ask(
-    ready: Ready,
+    ready: "Ready",
     quiet: bool,
     norm: Norm = None,
     eps: Eps = None,

@@ -1,0 +1,40 @@
+"""The conduct of runs: train, check, ask, judge, forget what is stale, resume. A generator of plain records.
+
+Whoever calls draws the records, or ignores them; the work is done while they are taken.
+"""
+
+from holdfast.conduct.asking import Asking, ask_about
+from holdfast.conduct.checking import Checking, check_all, check_network
+from holdfast.conduct.jobs import Job, claim_jobs, is_first, prepared_images, subjects_of
+from holdfast.conduct.judging import attack_in_question, first_images
+from holdfast.conduct.ready import Ready, to_device
+from holdfast.conduct.runs import Failed, Finished, Prepared, Record, Reported, run, run_jobs
+from holdfast.conduct.training import Trained, Training, train, validate_before_training
+
+__all__ = [
+    "Asking",
+    "Checking",
+    "Failed",
+    "Finished",
+    "Job",
+    "Prepared",
+    "Ready",
+    "Record",
+    "Reported",
+    "Trained",
+    "Training",
+    "ask_about",
+    "attack_in_question",
+    "check_all",
+    "check_network",
+    "claim_jobs",
+    "first_images",
+    "is_first",
+    "prepared_images",
+    "run",
+    "run_jobs",
+    "subjects_of",
+    "to_device",
+    "train",
+    "validate_before_training",
+]

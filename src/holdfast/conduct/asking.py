@@ -1,0 +1,112 @@
+"""Questions about the networks of a run; stored answers are not measured again."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from holdfast import data, files
+from holdfast.checks import Check
+from holdfast.conduct.ready import Ready, to_device
+from holdfast.data import Split
+from holdfast.evaluation import try_out
+from holdfast.evaluation.subject import place
+from holdfast.halving import BatchSize, Halved
+from holdfast.questions import Question
+from holdfast.questions.answers import Answer, AnswerKey, Store
+from holdfast.questions.asking import BLOCK, Inquiry, answer_of, ask, digest_of, prepare
+from holdfast.questions.question import Companion, Context
+from holdfast.recipe import describe, plain
+from holdfast.runs import Trust, fits, load_model
+from holdfast.yaml_text import load_yaml
+
+BATCH = 64
+"""Images of a forward pass: questions take gradients, and need more memory than checks."""
+
+
+@dataclass(frozen=True)
+class Asking:
+    """A question under way.
+
+    Args:
+        run: name of the network's run.
+        question: its name.
+        done: examples or records.
+        total: what `done` will be.
+        halved: what became of the number of images at once, where memory ran out.
+    """
+
+    run: str
+    question: str
+    done: int
+    total: int
+    halved: Halved | None = None
+
+
+def ask_about(
+    ready: Ready, question: Question, split: Split | None = None, *, batch_size: int | None = None, trust: Trust = False
+) -> Generator[Asking, None, Answer]:
+    """Ask about the network that matters most of those that are ready.
+
+    Args:
+        ready: the run.
+        question: what to ask.
+        split: about which images; None for all test images.
+        batch_size: images of a forward pass.
+        trust: which factories of other networks may be called.
+
+    Returns:
+        The answer, also where it was stored before.
+    """
+    subject = ready.subjects[0]
+    name, settings = named(plain(question, Question))
+    images = split or ready.splits.test
+    prepared = prepare(question, _context(ready, images, trust=trust))
+    if prepared.examples is not None and prepared.examples < len(images):
+        images = data.subset(images, prepared.examples, ready.splits.test_seed)
+    key = AnswerKey(
+        question=name, settings={**settings, **prepared.settings}, weights=subject.weights,
+        weights_hash=subject.hash[:12], seed=ready.seed, examples=len(images), images=digest_of(images),
+        block=min(ready.how.block, prepared.block or BLOCK),
+    )  # fmt: skip
+    inquiry = Inquiry(
+        measurement=prepared.measurement, key=key, model=subject.model, run=subject.run, split=images,
+        where=place(subject.model), batch_size=batch_size or BATCH,
+    )  # fmt: skip
+    store, at_once = Store(ready.run.path), BatchSize(inquiry.batch_size)
+    for done, total in ask(inquiry, store, at_once):
+        yield Asking(subject.run, name, done, total, at_once.news())
+    return answer_of(inquiry, store, tuple(ready.splits.classes))
+
+
+def named(value: Any) -> tuple[str, dict[str, Any]]:
+    """Name and fields of a question as a recipe has it."""
+    ((name, fields),) = value.items() if isinstance(value, dict) else ((value, {}),)
+    return name, dict(fields or {})
+
+
+def _context(ready: Ready, split: Split, *, trust: Trust) -> Context:
+    subject, splits = ready.subjects[0], ready.splits
+
+    def load(path: Path) -> Companion:
+        loaded = load_model(path, trust=trust)
+        fits(loaded.card, splits)
+        try_out(loaded.model, splits.test, len(splits.classes))
+        to_device(loaded.model, ready.device)
+        return Companion(loaded.model.eval(), loaded.card.recipe.name, loaded.card.hash[:12])
+
+    return Context(
+        model=subject.model, weights_hash=subject.hash[:12], recipe=_recipe(ready), checks=ready.checks, test=split,
+        train=splits.train, classes=splits.classes, seed=ready.seed, load=load,
+        describe=partial(describe, kind=Check),
+    )  # fmt: skip
+
+
+def _recipe(ready: Ready) -> dict[str, Any]:
+    """The recipe that the network was trained with; empty for a network from elsewhere."""
+    file = ready.run.path / "recipe.yaml"
+    recipe: dict[str, Any] = load_yaml(files.read_checked(file)) if file.exists() else {}
+    return recipe

@@ -1,0 +1,100 @@
+"""Recipes with their directories: claimed before any work starts, and rid of results that no longer apply."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from holdfast import files
+from holdfast.errors import LedgerError
+from holdfast.evaluation import Subject
+from holdfast.recipe import Recipe
+from holdfast.runs import Loaded, Run, Splits, Trust, load_model, prepare, same_outputs
+from holdfast.verdicts import forget_others
+
+
+@dataclass(frozen=True)
+class Job:
+    """A recipe with its directory, and which factories may be called."""
+
+    recipe: Recipe
+    run: Run
+    trust: Trust = False
+
+    @property
+    def name(self) -> str:
+        """Of the run."""
+        return self.recipe.name
+
+    def load(self, label: str) -> Loaded:
+        """The recipe's network with weights of the run; those of another network are refused."""
+        return load_model(self.run.weights(label), trust=self.trust, of=self.recipe.model)
+
+
+def claim_jobs(
+    recipes: Sequence[Recipe], out: Path, hold: Callable[[Run], None], *, fresh: bool = False, trust: Trust = False
+) -> list[Job]:
+    """Claim the directories of all runs before any work starts.
+
+    Args:
+        recipes: what to run.
+        out: directory of all runs.
+        hold: locks a run until the work ends.
+        fresh: whether to delete what is there.
+        trust: which factories may be called.
+    """
+    jobs = [Job(recipe, Run(out / recipe.name), trust) for recipe in recipes]
+    if not is_first():
+        return jobs
+    for job in jobs:
+        hold(job.run)
+    for job in jobs:
+        if fresh:
+            job.run.clear()
+    for job in jobs:
+        job.run.claim(job.recipe)
+    return jobs
+
+
+def is_first() -> bool:
+    """Whether this is the process that writes and speaks; with several devices the others only help to train."""
+    return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0
+
+
+def prepared_images(job: Job, root: Path | None) -> Splits:
+    """The images of a run; where it has results of test images that earlier versions drew, with these."""
+    return prepare(job.recipe.data, job.recipe.seed, root).as_recorded(job.run)
+
+
+def subjects_of(job: Job, splits: Splits) -> list[Subject]:
+    """All weights of a trained run, the best first; results of weights that are no more are forgotten.
+
+    Raises:
+        CheckpointError: if weights are of another network than the recipe's.
+        RecipeError: if the code of a network has changed, and it no longer computes what it did.
+    """
+    weights = {label: job.load(label) for label in job.run.labels()}
+    current = {(label, loaded.card.hash[:12]) for label, loaded in weights.items()}
+    _forget_replaced(job.run, current)
+    forget_others(job.run.path, current)
+    for label, loaded in weights.items():
+        outputs = same_outputs(job.run, label, loaded.card.hash, loaded.model, splits)
+        now = {"sha256": loaded.card.hash, "epoch": loaded.card.epoch, "outputs": outputs}
+        recorded = job.run.info().get("weights", {})
+        if recorded.get(label) != now:
+            job.run.tell(weights={**recorded, label: now})
+    return [Subject(loaded.model, job.name, label, loaded.card.hash, job.trust) for label, loaded in weights.items()]
+
+
+def _forget_replaced(run: Run, current: set[tuple[str, str]]) -> None:
+    """Delete results of weights that training has replaced since they were checked."""
+    for part in run.ledger.parts():
+        try:
+            rows = run.ledger.part(part.stem).head(1).select("weights", "weights_hash").rows()
+        except LedgerError:
+            continue  # reading the whole ledger says what is wrong with it
+        if rows and rows[0] not in current:
+            files.remove(part)
+            files.remove(run.gallery / f"{part.stem.rpartition('-')[0]}.npz")

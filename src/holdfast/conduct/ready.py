@@ -1,0 +1,48 @@
+"""Networks with their images, ready to be checked or asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from holdfast.checks import Check
+from holdfast.evaluation import Subject
+from holdfast.recipe import EvaluateRecipe
+from holdfast.runs import Run, Splits
+
+
+@dataclass(frozen=True)
+class Ready:
+    """Networks with their images, and the run that keeps their results.
+
+    Args:
+        run: the run.
+        subjects: the networks, the one that matters first.
+        splits: the images.
+        checks: what to try on them.
+        how: and how.
+        seed: of everything random.
+        device: where the networks are.
+    """
+
+    run: Run
+    subjects: Sequence[Subject]
+    splits: Splits
+    checks: Sequence[Check]
+    how: EvaluateRecipe
+    seed: int
+    device: torch.device
+
+
+def to_device(model: Any, device: torch.device) -> None:
+    """Move a network there; a plain function stays where it is."""
+    if isinstance(model, torch.nn.Module):
+        model.to(device)
+
+
+def default_device() -> torch.device:
+    """The first GPU, else the CPU."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")

@@ -1,0 +1,199 @@
+"""All runs of a recipe, from training to the report; what `holdfast run` draws and `holdfast.run` yields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from holdfast.conduct.asking import Asking, ask_about
+from holdfast.conduct.checking import Checking, check_all
+from holdfast.conduct.jobs import Job, claim_jobs, is_first, prepared_images, subjects_of
+from holdfast.conduct.ready import Ready, default_device, to_device
+from holdfast.conduct.training import Trained, Training, train, validate_before_training
+from holdfast.errors import HoldfastError, ModelError, RecipeError, TrainingError
+from holdfast.halving import is_out_of_memory, release_memory
+from holdfast.recipe import Recipe, load_recipes, parse_recipes
+from holdfast.recipe.plain import as_yaml
+from holdfast.report import write_report
+from holdfast.report.find import failed_runs, find_runs
+from holdfast.runs import Splits, code_of
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The images of a run are read.
+
+    Args:
+        job: which run.
+        splits: its images.
+    """
+
+    job: Job
+    splits: Splits
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run is trained, checked and asked about.
+
+    Args:
+        job: which.
+    """
+
+    job: Job
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A run cannot go on, for a reason that other runs of the recipe do not share; they do go on.
+
+    Args:
+        job: which.
+        reason: why, in one line.
+    """
+
+    job: Job
+    reason: str
+
+
+@dataclass(frozen=True)
+class Reported:
+    """The report of all runs is written.
+
+    Args:
+        path: of the page.
+    """
+
+    path: Path
+
+
+Record = Prepared | Training | Trained | Checking | Asking | Finished | Failed | Reported
+"""What a run yields: work under way, and what has ended."""
+
+
+def run(
+    recipe: Path | str | Mapping[str, Any] | Recipe | Sequence[Recipe],
+    *,
+    out: Path | str = "runs",
+    only: Sequence[str] = (),
+    data_root: Path | str | None = None,
+    fresh: bool = False,
+    device: torch.device | str | None = None,
+    trust: bool = False,
+) -> Iterator[Record]:
+    """Train, check and report the runs of a recipe; calling it again resumes, as does `holdfast run`.
+
+    The work is done while the records are taken: `for record in holdfast.run("recipe.yaml"): ...`. Closing the
+    generator keeps what is done.
+
+    Args:
+        recipe: a file, its content, or one or several runs.
+        out: directory of all runs.
+        only: variants that are wanted; none for all.
+        data_root: directory with data sets.
+        fresh: whether to delete what is there first.
+        device: where to train and check; None for the recipe's accelerator, and for the first GPU, else the CPU.
+        trust: whether the code that the recipe names may run.
+
+    Yields:
+        Work under way, and what has ended.
+
+    Raises:
+        HoldfastError: if no run can be finished, or for a reason that concerns all of them.
+    """
+    recipes, place = _recipes(recipe, only), None if device is None else torch.device(device)
+    root = None if data_root is None else Path(data_root)
+    with ExitStack() as locks:
+        code = frozenset(code_of(recipes)) if trust else frozenset()
+        jobs = claim_jobs(
+            recipes, Path(out), lambda one: locks.enter_context(one.lock()), fresh=fresh, trust=code or trust
+        )
+        yield from run_jobs(jobs, Path(out), data_root=root, device=place, several=bool(only))
+
+
+def _recipes(recipe: Path | str | Mapping[str, Any] | Recipe | Sequence[Recipe], only: Sequence[str]) -> list[Recipe]:
+    if isinstance(recipe, Path | str):
+        return load_recipes(recipe, only=only)
+    if isinstance(recipe, Mapping):
+        return parse_recipes(as_yaml(dict(recipe)), only=only)
+    if only:
+        raise RecipeError("only: expected it beside the file of a recipe or its content; got recipes of single runs")
+    return [recipe] if isinstance(recipe, Recipe) else list(recipe)
+
+
+def run_jobs(
+    jobs: Sequence[Job],
+    out: Path,
+    *,
+    data_root: Path | None = None,
+    device: torch.device | None = None,
+    several: bool = False,
+) -> Iterator[Record]:
+    """Train, check, ask and report jobs that are claimed.
+
+    Args:
+        jobs: the runs of one recipe.
+        out: directory of all runs.
+        data_root: directory with data sets.
+        device: where; see `run`.
+        several: whether the report shows the recipe's other runs, too.
+    """
+    failed: list[str] = []
+    for job in jobs:
+        splits = prepared_images(job, data_root)
+        yield Prepared(job, splits)
+        validate_before_training(job, splits)
+        reason = None
+        try:
+            yield from _run_job(job, splits, device)
+        except Exception as error:
+            if len(jobs) == 1 or not _concerns_one_run(error):
+                raise
+            reason = _reason(error)
+        if reason is not None:  # out here, where the error keeps no tensors any more
+            release_memory()
+            failed.append(reason)
+            if is_first():
+                job.run.tell(failed=reason)
+            yield Failed(job, reason)
+    if not is_first():
+        return
+    if len(failed) == len(jobs):
+        raise TrainingError(f"all {len(jobs)} runs failed; the first: {failed[0]}")
+    everything = out / jobs[0].name.split("/")[0]
+    finished = [job.run.path for job in jobs if job.run.ledger.parts()]
+    shown = find_runs([everything]) if several else finished
+    page = write_report(shown, everything / "report.html", failed=failed_runs([everything]))
+    yield Reported(page)
+
+
+def _run_job(job: Job, splits: Splits, device: torch.device | None) -> Iterator[Record]:
+    yield from train(job, splits, device=device)
+    if not is_first():
+        return
+    recipe, place = job.recipe, device or default_device()
+    ready = Ready(job.run, subjects_of(job, splits), splits, recipe.checks, recipe.evaluate, recipe.seed, place)
+    for subject in ready.subjects:
+        to_device(subject.model, place)
+    yield from check_all(ready)
+    for question in recipe.analyses:
+        yield from ask_about(ready, question, trust=job.trust)
+    if "failed" in job.run.info():
+        job.run.forget("failed")
+    yield Finished(job)
+
+
+def _concerns_one_run(error: Exception) -> bool:
+    """Whether other runs of the recipe may still do."""
+    return isinstance(error, TrainingError | ModelError) or is_out_of_memory(error)
+
+
+def _reason(error: Exception) -> str:
+    """Why a run failed, in one line."""
+    line = " ".join(str(error).split()) or type(error).__name__
+    return line if isinstance(error, HoldfastError) else f"out of memory ({line})"
