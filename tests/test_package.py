@@ -1,12 +1,16 @@
 """The package as users meet it: names, version, entry points."""
 
+import builtins
 import importlib.metadata
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
 import holdfast
+from holdfast import __main__
 
 
 @pytest.mark.parametrize("name", holdfast.__all__)
@@ -40,5 +44,19 @@ def test_runs_as_a_module_and_says_its_version():
 
 
 def test_the_console_script_is_the_same_entry_point():
-    (script,) = importlib.metadata.entry_points(group="console_scripts", name="holdfast")
-    assert script.value == "holdfast.cli:main"
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    assert project["scripts"] == {"holdfast": "holdfast.__main__:main"}
+
+
+def test_an_interruption_while_it_is_imported_is_one_line(monkeypatch, capsys):
+    def interrupted(name, *rest):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(builtins, "__import__", interrupted)
+        try:
+            __main__.main()
+        except SystemExit as stopped:
+            end = stopped
+    assert end.code == 130
+    assert capsys.readouterr() == ("", "holdfast: interrupted\n")

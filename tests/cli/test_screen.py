@@ -73,6 +73,12 @@ def test_an_interruption_of_what_is_saved_says_how_to_resume(capsys, handlers):
         raise ZeroDivisionError
 
 
+def test_a_signal_after_the_work_is_no_error_of_ours(handlers):
+    with resumable():
+        assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == 2 * [signal.SIG_DFL]
+
+
 def test_a_full_disk_under_what_is_saved_says_how_to_resume(handlers):
     with pytest.raises(HoldfastError) as caught, resumable():
         raise OSError(errno.ENOSPC, "No space left on device", "a")

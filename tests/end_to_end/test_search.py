@@ -1,12 +1,17 @@
 """`holdfast search` as a user runs it: killed, continued by several workers, and read back."""
 
+import errno
 import json
+import os
+import queue
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 import yaml
 
+from holdfast.cli.search import _worker
 from holdfast.recipe import load_recipes
 from tests.end_to_end.command import Nursery, good, refused, said
 from tests.report.reading import read
@@ -201,3 +206,16 @@ def test_when_every_trial_fails_the_first_reason_is_given(tmp_path):
     path = directory(tmp_path / "here", RECIPE.replace("low: 0.01, high: 1", "low: 1.0e+29, high: 1.0e+30"))
     line = refused("search", "tiny.yaml", "--set", "search.trials=2", cwd=path)
     assert "no trial of 2 was completed; the first failed with: tiny/trials/0000: step" in line
+
+
+def test_a_full_disk_under_a_worker_is_one_line_for_the_process_that_began_it():
+    def records():
+        yield None
+        raise OSError(errno.ENOSPC, "No space left on device", "runs/a")
+
+    problems, before = queue.SimpleQueue(), signal.getsignal(signal.SIGTERM)
+    try:
+        _worker(SimpleNamespace(records=records), os.getppid(), problems)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert problems.get_nowait() == "runs/a: No space left on device; free some space"

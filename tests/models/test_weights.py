@@ -85,6 +85,13 @@ def test_shared_and_strided_tensors_are_written_under_each_name(tmp_path):
     assert torch.equal(state["d"], weight[:, 1])
 
 
+def test_what_a_killed_process_left_half_written_is_removed(tmp_path):
+    left = tmp_path / f".w.safetensors.{'0' * 16}.tmp"
+    left.write_text("half")
+    write_weights(tmp_path / "w.safetensors", {"a": torch.ones(2)}, {})
+    assert not left.exists()
+
+
 def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     path = tmp_path / "w.safetensors"
     write_weights(path, {"a": torch.ones(2)}, {})

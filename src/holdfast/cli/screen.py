@@ -182,6 +182,9 @@ def resumable() -> Iterator[None]:
         raise HoldfastError(
             f"{in_words(error)}; everything done before is saved, repeat the same command to resume"
         ) from error
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)  # nothing is left to be saved, and Python does not end well with ours
 
 
 def interrupt_on_kill() -> None:

@@ -110,6 +110,7 @@ def write_weights(path: str | Path, state: Mapping[str, Tensor], metadata: Mappi
         CheckpointError: the file cannot be written.
     """
     path = Path(path)
+    files.remove_temporary(path.parent)
     try:
         files.write_checked(path, to_safetensors(state, metadata))
     except OSError as error:
