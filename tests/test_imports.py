@@ -22,6 +22,7 @@ ORDER = [
     "facts",
     "arrays",
     "yaml_text",
+    "thrift",
     "parquet",
     "rng",
     "types",

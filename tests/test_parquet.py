@@ -31,7 +31,7 @@ def test_a_table_comes_back():
 @pytest.mark.parametrize("rows", [1, 1000, 300_000])
 def test_the_footer_tells_how_many_values_there_are(rows):
     frame = pl.DataFrame({"a": pl.repeat(1, rows, eager=True), "b": pl.repeat("x", rows, eager=True)})
-    needed = _needed(to_parquet(frame))
+    needed, _ = _needed(to_parquet(frame))
     assert 32 * rows <= needed <= 32 * rows + 40 * rows + 1000
 
 
@@ -68,6 +68,6 @@ def test_footers_with_flipped_bits_never_do_harm_before_polars_sees_them():
         damaged = bytearray(content)
         damaged[draw.randrange(len(content) - 8 - length, len(content))] ^= 1 << draw.randrange(8)
         try:
-            assert _needed(bytes(damaged)) >= 0
+            assert min(_needed(bytes(damaged))) >= 0
         except ValueError as error:
             assert "\n" not in str(error)  # noqa: PT017

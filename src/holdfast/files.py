@@ -80,7 +80,7 @@ def read_checked(
     Raises:
         HoldfastError: of the type `error`, if it was damaged or changed since; with the remedy.
     """
-    content, known = read_regular(path, error=error, follow=follow), _known(path)
+    content, known = read_regular(path, error=error, follow=follow), _known(path, error)
     if known and hashlib.sha256(content).hexdigest() not in known:
         raise error(f"{path}: damaged or changed since it was written: its content does not fit {CHECKSUMS}{remedy}")
     return content
@@ -269,9 +269,9 @@ def _kind(mode: int) -> str:
     return next((name for name, holds in kinds.items() if holds(mode)), "a special file")
 
 
-def _known(path: Path) -> set[str]:
+def _known(path: Path, error: type[HoldfastError] = LedgerError) -> set[str]:
     """The checksums that a file may have: of all that was written there, since kills may have left any of it."""
-    return _Journal(path.parent / CHECKSUMS).known(path.name)
+    return _Journal(path.parent / CHECKSUMS).known(path.name, error)
 
 
 def _note(file: Path, lines: Mapping[str, str], *, flush: bool = True) -> None:
@@ -301,9 +301,9 @@ class _Journal:
         self._file, self._state = file, (0, 0, 0)
         self._content, self._known, self._written = b"", dict[str, set[str]](), set[str]()
 
-    def known(self, name: str) -> set[str]:
+    def known(self, name: str, error: type[HoldfastError]) -> set[str]:
         """All checksums of a file since it was removed last."""
-        self._refresh()
+        self._refresh(error)
         return self._known.get(name, set())
 
     def names(self) -> list[str]:
@@ -316,16 +316,23 @@ class _Journal:
         self._refresh()
         return self._written
 
-    def _refresh(self) -> None:
+    def _refresh(self, error: type[HoldfastError] = LedgerError) -> None:
         try:
             stated = os.stat(self._file, follow_symlinks=False)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             self._forget()
             self._state = (0, 0, 0)
             return
+        except OSError as problem:
+            raise error(f"{self._file}: cannot be read: {problem.strerror}") from None
+        if not stat.S_ISREG(stated.st_mode):
+            raise error(
+                f"{self._file}: expected a regular file with checksums, got {_kind(stated.st_mode)}; holdfast follows no "
+                "links to checksums; delete it, or copy the file beside it to another directory"
+            )
         state = (stated.st_ino, stated.st_size, stated.st_mtime_ns)
         if state != self._state:
-            self._read_on(read_regular(self._file))
+            self._read_on(read_regular(self._file, error=error))
             self._state = state
 
     def _forget(self) -> None:

@@ -1,7 +1,10 @@
-"""Tables as Parquet files, read only after their footer has said how large they become.
+"""Tables as Parquet files, read only after footer and pages have said how large they become.
 
-A few bytes of Parquet can stand for billions of values, and Polars allocates what a file promises. The footer is a
-structure in Thrift's compact protocol; of it only the counts are needed.
+A few bytes of Parquet can stand for billions of values, and Polars allocates what a file promises. The footer may promise
+less than its columns hold: what counts are the headers of their pages, since a page is decompressed into as many bytes
+as its header says, and decoded into as many values. All are structures in Thrift's compact protocol, of which only the
+counts are needed. What can grow beyond these counts is refused: values of fixed length, texts stored as changes of the
+one before, and kinds of columns that holdfast does not write.
 
 Reference:
     https://parquet.apache.org/docs/file-format/metadata/
@@ -11,22 +14,26 @@ from __future__ import annotations
 
 import io
 import struct
-from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
 
-from holdfast.budget import require_budget
+from holdfast.budget import memory_budget, require_budget
 from holdfast.errors import HoldfastError, LedgerError
+from holdfast.thrift import read_struct
 
 MAGIC = b"PAR1"
 MOST_ROWS = 1_000_000
 """Of one part; holdfast writes some thousands."""
 PER_VALUE = 16
 """Bytes of memory that a value takes at most, beside those it refers to."""
-NESTED = 16
-TRUE, FALSE, BYTE, DOUBLE, BINARY, LIST, SET, STRUCT = 1, 2, 3, 7, 8, 9, 10, 12
-INTEGERS = (4, 5, 6)
+PAGES = (5, 7, 8)
+"""Fields of a page's header that say what is in it: data, a dictionary, or data in a later form."""
+DICTIONARY, TEXT = 7, 6
+FIXED_LENGTH, DELTAS = 7, 7
+"""A kind of values, and a way to store texts, which a few bytes multiply."""
+KINDS = (pl.String, pl.Boolean, pl.Null)
+"""Of columns, beside numbers and lists and structures of these."""
 
 
 def to_parquet(frame: pl.DataFrame) -> bytes:
@@ -48,9 +55,14 @@ def from_parquet(content: bytes, what: str, remedy: str) -> pl.DataFrame:
         LedgerError: if it is no table, is damaged, or is too large.
     """
     try:
-        needed = _needed(content)
+        needed, texts = _needed(content)
         require_budget(needed, what, error=LedgerError)
-        return pl.read_parquet(io.BytesIO(content))
+        for name, kind in pl.read_parquet_schema(io.BytesIO(content)).items():
+            _require_kind(name, kind)
+        frame = pl.read_parquet(io.BytesIO(content))
+        if texts > memory_budget():  # equal ones may be stored once
+            require_budget(sum(map(_text_bytes, frame)), what, error=LedgerError)
+        return frame
     except HoldfastError:
         raise
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, MemoryError) as error:
@@ -58,8 +70,8 @@ def from_parquet(content: bytes, what: str, remedy: str) -> pl.DataFrame:
         raise LedgerError(f"{what} ({line}); {remedy}") from error
 
 
-def _needed(content: bytes) -> int:
-    """Bytes of memory, by the footer.
+def _needed(content: bytes) -> tuple[int, int]:
+    """Bytes of memory, and of all texts at most, by the footer and the headers of the pages.
 
     Raises:
         ValueError: if there is none, or it counts more rows than a part has.
@@ -69,13 +81,64 @@ def _needed(content: bytes) -> int:
     (length,) = struct.unpack("<I", content[-8:-4])
     if length > len(content) - 12:
         raise ValueError("the footer is longer than the file")
-    footer = _struct(_Bytes(content[-8 - length : -8]), 0)
+    footer, _ = read_struct(content[-8 - length : -8], 0)
     groups = _several(footer, 4)
     rows = sum(_count(group, 3) for group in groups)
     if max(rows, _count(footer, 3)) > MOST_ROWS:
         raise ValueError(f"{max(rows, _count(footer, 3)):,} rows, where a part has at most {MOST_ROWS:,}")
     columns = [column.get(3, {}) for group in groups for column in _several(group, 1)]
-    return sum(PER_VALUE * _count(column, 5) + _count(column, 6) for column in columns)
+    stated = sum(PER_VALUE * _count(column, 5) + _count(column, 6) for column in columns)
+    pages = [_needed_by_pages(content, column, len(content) - 8 - length) for column in columns]
+    return max(stated, sum(needed for needed, _ in pages)), sum(texts for _, texts in pages)
+
+
+def _needed_by_pages(content: bytes, column: Any, end: int) -> tuple[int, int]:
+    """Bytes of memory that the pages of a column need, by their headers, and most of all texts in it.
+
+    Raises:
+        ValueError: if they do not lie in the file, or hold what can grow.
+    """
+    if _count(column, 1) == FIXED_LENGTH:
+        raise ValueError("values of fixed length")
+    at = min(_count(column, place) for place in (9, 11) if place == 9 or _count(column, place))
+    stop, needed = at + _count(column, 7), 0
+    if stop > end:
+        raise ValueError("a column that ends outside the file")
+    dictionary = values = 0
+    while at < stop:
+        header, at = read_struct(content, at)
+        details = [header[place] for place in PAGES if isinstance(header.get(place), dict)]
+        if len(details) != 1 or any(_count(details[0], place) == DELTAS for place in (2, 4)):
+            raise ValueError("a page of an unknown kind, or of changes")
+        needed += PER_VALUE * _count(details[0], 1) + _count(header, 2)
+        at += _count(header, 3)
+        dictionary += _count(header, 2) if DICTIONARY in header else 0
+        values += 0 if DICTIONARY in header else _count(details[0], 1)
+    if at > stop:
+        raise ValueError("a page that ends outside its column")
+    return needed, dictionary * values if _count(column, 1) == TEXT else 0
+
+
+def _require_kind(name: str, kind: Any, depth: int = 0) -> None:
+    """Refuse columns that holdfast does not write.
+
+    Raises:
+        ValueError: naming the column.
+    """
+    inner = [kind.inner] if isinstance(kind, pl.List) else [one.dtype for one in getattr(kind, "fields", ())]
+    if depth > 4 or not (inner or isinstance(kind, pl.Struct) or kind.is_numeric() or kind in KINDS) or kind.is_decimal():
+        raise ValueError(f"a column {name[:40]!r} of the kind {str(kind)[:40]}")
+    for one in inner:
+        _require_kind(name, one, depth + 1)
+
+
+def _text_bytes(column: pl.Series) -> int:
+    """Bytes of all texts in a column: equal ones are stored once, and come apart in Python."""
+    if isinstance(column.dtype, pl.List):
+        return _text_bytes(column.explode())
+    if isinstance(column.dtype, pl.Struct):
+        return sum(_text_bytes(column.struct.field(one.name)) for one in column.dtype.fields)
+    return int(column.str.len_bytes().sum() or 0) if column.dtype == pl.String else 0
 
 
 def _several(fields: dict[int, Any], number: int) -> list[dict[int, Any]]:
@@ -90,71 +153,3 @@ def _count(fields: Any, number: int) -> int:
     if not isinstance(value, int) or value < 0:
         raise ValueError("damaged footer")
     return value
-
-
-class _Bytes:
-    """Bytes that are read from the beginning.
-
-    Args:
-        data: the bytes.
-    """
-
-    def __init__(self, data: bytes) -> None:
-        self._data, self._at = data, 0
-
-    def take(self, count: int) -> bytes:
-        """The next bytes."""
-        if count > len(self._data) - self._at:
-            raise ValueError("damaged footer")
-        self._at += count
-        return self._data[self._at - count : self._at]
-
-    def varint(self) -> int:
-        """A number of seven bits a byte, the lowest first."""
-        value = 0
-        for place in range(10):
-            byte = self.take(1)[0]
-            value |= (byte & 0x7F) << 7 * place
-            if byte < 0x80:
-                return value
-        raise ValueError("damaged footer")
-
-    def zigzag(self) -> int:
-        """A number with a sign."""
-        value = self.varint()
-        return value >> 1 ^ -(value & 1)
-
-
-def _struct(source: _Bytes, depth: int) -> dict[int, Any]:
-    if depth > NESTED:
-        raise ValueError("damaged footer")
-    return dict(_fields(source, depth))
-
-
-def _fields(source: _Bytes, depth: int) -> Iterator[tuple[int, Any]]:
-    number = 0
-    while head := source.take(1)[0]:
-        number = number + (head >> 4) if head >> 4 else source.zigzag()
-        yield number, _value(source, head & 0xF, depth)
-
-
-def _value(source: _Bytes, kind: int, depth: int, *, inside: bool = False) -> Any:
-    if kind in (TRUE, FALSE):
-        return source.take(1)[0] == TRUE if inside else kind == TRUE
-    if kind == BYTE:
-        return source.take(1)[0]
-    if kind in INTEGERS:
-        return source.zigzag()
-    if kind == DOUBLE:
-        return source.take(8)
-    if kind == BINARY:
-        return source.take(source.varint())
-    if kind in (LIST, SET):
-        if depth > NESTED:
-            raise ValueError("damaged footer")
-        head = source.take(1)[0]
-        count = source.varint() if head >> 4 == 15 else head >> 4
-        return [_value(source, head & 0xF, depth + 1, inside=True) for _ in range(count)]
-    if kind == STRUCT:
-        return _struct(source, depth + 1)
-    raise ValueError("damaged footer")

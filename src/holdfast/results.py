@@ -49,6 +49,12 @@ SCHEMA: dict[str, Any] = {
     **TRAITS,  # what the check is, see `holdfast.traits.Traits`
 }
 
+NEVER_NULL = ("run", "weights", "check", "method", "params", "example", "label", "prediction", "correct")
+"""Columns with a value in every row."""
+
+MOST_CLASSES = 100_000
+"""A larger label is no number of a class."""
+
 ADDED = ("not_run", *TRAITS)
 """Columns that older ledgers do not have: null, or implied by name and fields of the check."""
 
@@ -118,7 +124,20 @@ def _read_part(path: Path) -> pl.DataFrame:
     for name, kind in SCHEMA.items():
         if frame.schema[name] != kind:
             raise LedgerError(f"{path}: expected {_kind(kind)} in the column {name}; got {_kind(frame.schema[name])}")
+    _require_values(path, frame)
     return with_traits(frame)
+
+
+def _require_values(path: Path, frame: pl.DataFrame) -> None:
+    """Refuse rows that say nothing of what every row must say, and classes that cannot be."""
+    missing = [name for name in NEVER_NULL if frame[name].null_count()]
+    if missing:
+        raise LedgerError(f"{path}: expected a value in every row of the column {missing[0]}; got none in some")
+    for name, lowest in (("example", 0), ("label", 0), ("prediction", -1)):
+        low, high = frame[name].min(), frame[name].max()
+        if len(frame) and (low < lowest or (name != "example" and high >= MOST_CLASSES)):  # type: ignore[operator]
+            limit = f"{lowest} or more" if name == "example" else f"{lowest} to {MOST_CLASSES - 1}"
+            raise LedgerError(f"{path}: expected {limit} in the column {name}; got {low} to {high}")
 
 
 def _kind(kind: Any) -> str:

@@ -9,6 +9,9 @@ import yaml
 LONGEST = 5_000_000
 """Characters of a text."""
 
+UNREADABLE = (ValueError, OverflowError, TypeError, AttributeError, LookupError)
+"""What PyYAML raises for dates and numbers that are none, and bytes that are no text."""
+
 MOST_VALUES = 100_000
 """Values in a text, those that aliases repeat counted as often as they stand there."""
 
@@ -52,10 +55,7 @@ def parse_yaml(text: str | bytes) -> tuple[Any, Any]:
         return (None if node is None else loader.construct_document(node)), node
     except RecursionError:
         raise yaml.YAMLError("got values nested too deeply") from None
-    except (
-        ValueError,
-        OverflowError,
-    ) as error:  # dates and numbers that are none, bytes that are no text
+    except UNREADABLE as error:
         raise yaml.YAMLError(str(error)) from None
 
 

@@ -1,5 +1,7 @@
 """Damage to bytes and text: what a disk, a bad copy or somebody with an editor does to a file."""
 
+import copy
+import itertools
 import json
 import re
 import struct
@@ -24,6 +26,7 @@ TOKENS = (
 
 WORDS = re.compile(r"\w+|\s+|.")
 MOST_BYTES = 1 << 20
+MOST_PLACES = 10_000
 
 
 def damaged(content, draw, seeds):
@@ -101,9 +104,10 @@ def respelled(content, draw, seeds):
 
 def edited(tree, draw, values=HOSTILE):
     """Nested dictionaries and lists with a value changed, deleted, doubled or moved."""
-    place = draw.choice(list(_places(tree, ())) or [()])
+    place = draw.choice(list(itertools.islice(_places(tree, ()), MOST_PLACES)) or [()])
+    value = copy.copy(draw.choice(values))  # it may be changed further
     if not place:
-        return draw.choice(values)
+        return value
     holder = tree
     for key in place[:-1]:
         holder = holder[key]
@@ -111,13 +115,13 @@ def edited(tree, draw, values=HOSTILE):
     if way < 0.15:
         del holder[place[-1]]
     elif way < 0.25 and isinstance(holder, dict):
-        holder[draw.choice(("", "a", "name", "\ud800", "1" * 300))] = draw.choice(values)
+        holder[draw.choice(("", "a", "name", "\ud800", "1" * 300))] = value
     elif way < 0.3 and isinstance(holder, list):
-        holder *= draw.choice((2, 100))
+        holder *= draw.choice((2, 100)) if len(holder) < 100 else 1
     elif way < 0.35:
         holder[place[-1]] = [holder[place[-1]]] if way < 0.325 else {"a": holder[place[-1]]}
     else:
-        holder[place[-1]] = draw.choice(values)
+        holder[place[-1]] = value
     return tree
 
 

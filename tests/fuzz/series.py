@@ -7,7 +7,6 @@ import os
 import random
 import signal
 import struct
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -21,6 +20,7 @@ HANG = 10
 """Seconds that one execution may take."""
 MOST_POOL = 300
 """Files that are mutated further because they had a new outcome."""
+MOST_WORDS = 100_000
 HEAD = struct.Struct("<QQ")
 FORK = multiprocessing.get_context("fork")
 
@@ -59,14 +59,17 @@ def run(target, seed, *, until, most=10**9, tally=None):
         round_ += 1
         shared = mmap.mmap(-1, HEAD.size + MOST_BYTES)
         ours, theirs = FORK.Pipe(duplex=False)
-        child = FORK.Process(target=_work, args=(target, f"{seed}/{round_}", until, most - tally.executions, shared, theirs))
+        words = os.open(_fast_place() or tempfile.gettempdir(), os.O_TMPFILE | os.O_RDWR | os.O_APPEND)
+        some = most - tally.executions
+        child = FORK.Process(target=_work, args=(target, f"{seed}/{round_}", until, some, shared, theirs, words))
         start = time.monotonic()
         child.start()
         theirs.close()
         finished = _collect(child, ours, shared, tally)
         tally.seconds += time.monotonic() - start
         if not finished:
-            _blame(tally, shared, child.exitcode)
+            _blame(tally, shared, child.exitcode, words)
+        os.close(words)
         if tally.executions == 0 and round_ > 3:
             break
     return tally
@@ -103,21 +106,22 @@ def _merge(tally, part):
         tally.broken.setdefault(name, found)
 
 
-def _blame(tally, shared, code):
+def _blame(tally, shared, code, words):
     """Name the file that a process was reading when it ended."""
     count, size = HEAD.unpack_from(shared)
     content = shared[HEAD.size : HEAD.size + size]
     tally.executions += 1
     ended = "hang" if code == -signal.SIGKILL else f"death by {signal.Signals(-code).name if code and code < 0 else code}"
+    last = os.pread(words, 4000, max(0, os.fstat(words).st_size - 4000)).decode(errors="replace")
     # Deaths have no line that tells them apart; a hash keeps a few.
     mark = int(hashlib.sha256(content).hexdigest(), 16) % 4
-    tally.broken.setdefault(f"{ended} #{mark}", (content, f"{ended} after {count} executions of this process"))
+    tally.broken.setdefault(f"{ended} #{mark}", (content, f"{ended} after {count} executions of this process: {last}"))
     tally.outcomes[ended] += 1
 
 
-def _work(target, seed, until, most, shared, pipe):
+def _work(target, seed, until, most, shared, pipe, words):
     """The child: mutate, leave the file where the parent finds it, execute; report every second."""
-    _silence()
+    _silence(words)
     with tempfile.TemporaryDirectory(dir=_fast_place()) as directory:
         place, draw = Path(directory), random.Random(seed)
         prepared(target, place)
@@ -134,6 +138,8 @@ def _work(target, seed, until, most, shared, pipe):
                 seen.add(outcome.name)
                 pool.append(content)
                 pool[len(fresh) + MOST_POOL :] = []
+            if os.fstat(words).st_size > MOST_WORDS:
+                os.ftruncate(words, 0)
             if time.monotonic() - reported > 1:
                 pipe.send(tally)
                 tally, reported = Tally(), time.monotonic()
@@ -141,12 +147,11 @@ def _work(target, seed, until, most, shared, pipe):
         pipe.send(None)
 
 
-def _silence():
-    """Panics and warnings of native libraries go nowhere."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    os.dup2(nowhere, 2)
-    sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115  until the process ends
+def _silence(words):
+    """What native libraries and this process print goes to a file, of which the end is shown if the process dies."""
+    os.dup2(words, 1)
+    os.dup2(words, 2)
+    os.environ["RUST_BACKTRACE"] = "0"  # which takes more memory than many a file
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
