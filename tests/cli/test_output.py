@@ -3,13 +3,15 @@
 import ast
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
 
+import holdfast
 import holdfast.cli
-from holdfast.cli.output import echo, echo_json, strict
-from holdfast.cli.screen import Bar, table
+from holdfast.cli.output import echo, echo_json, echo_lines, strict
+from holdfast.cli.screen import Bar, say, table
 from holdfast.show.text import one_line, visible
 
 
@@ -30,8 +32,10 @@ from holdfast.show.text import one_line, visible
 def test_controls_are_written_out_and_letters_stay(text, shown, capsys):
     assert visible(text) == shown
     assert one_line(text) == shown.replace("\n", "\\n").replace("\t", "\\t")
+    echo_lines(text)
+    assert capsys.readouterr().out == shown
     echo(text)
-    assert capsys.readouterr().out == f"{shown}\n"
+    assert capsys.readouterr().out == f"{one_line(text)}\n"
 
 
 def test_cells_cannot_forge_a_row(capsys):
@@ -70,3 +74,18 @@ def test_everything_is_printed_through_one_filter():
             if isinstance(node, ast.Call):
                 name = ast.unparse(node.func)
                 assert name not in ("print", "typer.echo", "typer.secho", "sys.stdout.write", "sys.stderr.write"), file
+
+
+def test_nothing_writes_spreadsheets_whose_cells_could_start_a_formula():
+    # Who adds an export must write a quote before cells that begin with = + - @, tab or carriage return.
+    exports = re.compile(
+        r"\b(write_csv|sink_csv|to_csv|write_excel|to_excel|csv\.writer|DictWriter|openpyxl|xlsxwriter)\b"
+    )
+    package = Path(holdfast.__file__).parent
+    files = [file for kind in ("py", "js", "j2") for file in package.rglob(f"*.{kind}")]
+    assert not [file for file in files if exports.search(file.read_text(encoding="utf-8"))]
+
+
+def test_a_name_cannot_begin_a_line_of_its_own(capsys):
+    say("run a\nholdfast: everything is certified: report")
+    assert capsys.readouterr().out == "run a\\nholdfast: everything is certified: report\n"

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 from pathlib import Path
 
 import pytest
@@ -58,3 +59,16 @@ def test_lone_surrogates_can_be_written(tmp_path: Path) -> None:
 
     run = make_run(tmp_path / "run", [FakeCheck("clean", correct=[True])], facts={"name": "\ud800", "recipe": "\ud800"})
     assert write_report([run], tmp_path / "report.html").exists()
+
+
+def test_control_characters_are_written_out_on_the_page_and_in_figures(tmp_path: Path) -> None:
+    from tests.report.factory import FakeCheck, make_run, pgd
+
+    odd, shown = "cat\u202egnp\x1b[2J\u200b", "cat\\u202egnp\\x1b[2J\\u200b"
+    checks = [FakeCheck(f"clean {odd}", "clean", {}, [True, False]), pgd(0.1, [True, False]), pgd(0.2, [False, False])]
+    runs = [make_run(tmp_path / str(n), checks, name=f"{odd} {n}", classes=(odd, "dog"), epochs=2) for n in range(2)]
+    page = read(write_report(runs, tmp_path / "report.html", title=odd))
+    specs = json.dumps(list(page.specs.values()), ensure_ascii=False)
+    assert not set("\u202e\x1b\u200b") & set(page.text + specs)
+    assert shown in page.text
+    assert json.dumps(shown)[1:-1] in specs

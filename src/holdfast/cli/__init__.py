@@ -12,7 +12,7 @@ import typer
 from holdfast.budget import VARIABLE, parse_bytes
 from holdfast.cli.locks import released_at_the_end
 from holdfast.cli.memory import keep_freed_memory
-from holdfast.cli.output import echo
+from holdfast.cli.output import echo, echo_lines
 from holdfast.cli.system_errors import in_words
 from holdfast.errors import HoldfastError
 from holdfast.halving import is_out_of_memory
@@ -77,7 +77,7 @@ def main() -> None:
     except usage_error as error:
         message = str(error.format_message())
         if type(error).__name__ == "NoArgsIsHelpError":
-            echo(message)
+            echo_lines(f"{message}\n")
             sys.exit(0)
         _fail(" ".join(message.split()))
     except (KeyboardInterrupt, typer.Abort):

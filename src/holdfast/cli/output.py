@@ -9,12 +9,17 @@ from typing import Any
 
 import typer
 
-from holdfast.show.text import visible
+from holdfast.show.text import one_line, visible
 
 
-def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
-    """Print text for people."""
-    typer.echo(visible(text), err=err, nl=nl)
+def echo(text: str, *, err: bool = False) -> None:
+    """Print a line for people; names in it cannot begin another."""
+    typer.echo(one_line(text), err=err)
+
+
+def echo_lines(text: str) -> None:
+    """Print a text of several lines, as it ends."""
+    typer.echo(visible(text), nl=False)
 
 
 def echo_json(value: Any, *, indent: int | None = None, spelled: bool = False) -> None:

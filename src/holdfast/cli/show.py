@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from holdfast.cli.options import Json, Set
-from holdfast.cli.output import echo, echo_json
+from holdfast.cli.output import echo, echo_json, echo_lines
 from holdfast.cli.trust import in_words
 
 
@@ -31,4 +31,4 @@ def command(
     if as_json:
         echo_json([plain(one, Recipe) for one in found], spelled=True)
     else:
-        echo("---\n".join(to_yaml(one, Recipe) for one in found), nl=False)
+        echo_lines("---\n".join(to_yaml(one, Recipe) for one in found))

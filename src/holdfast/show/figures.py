@@ -10,6 +10,7 @@ from typing import Any
 
 from holdfast.show.chart import Box, Chart, Curve, Mark
 from holdfast.show.numbers import short
+from holdfast.show.text import visible
 
 COLOURS = 6  # --series-0 ... in the style sheet
 BAND = "var(--quiet)"  # colour of areas that belong to no line
@@ -106,8 +107,8 @@ def figures(charts: Sequence[Chart], labels: Sequence[str], name: str) -> list[F
 
 
 def plain(text: str) -> str:
-    """Text for plotly, which reads tags and entities in labels."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    """Text for plotly, which reads tags and entities in labels; control characters are written out."""
+    return visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Literal
+from typing import Any, Literal
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -15,6 +15,7 @@ from holdfast.show.figures import Figure, figure
 from holdfast.show.items import Details, Heading, Item
 from holdfast.show.pictures import Panel
 from holdfast.show.table import Table
+from holdfast.show.text import visible
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def figures_of(parts: Iterable[Part]) -> list[Figure]:
 
 
 def environment(*packages: str) -> Environment:
-    """How templates become HTML: everything is escaped, and nothing may be missing.
+    """How templates become HTML: everything is escaped, control characters are written out, nothing may be missing.
 
     Args:
         packages: whose templates are looked up, beside the macros of this one.
@@ -77,6 +78,7 @@ def environment(*packages: str) -> Environment:
     return Environment(
         loader=ChoiceLoader([PackageLoader(package) for package in (*packages, "holdfast.show")]),
         autoescape=True,
+        finalize=_shown,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -87,6 +89,11 @@ def to_html(items: Iterable[Item], name: str = "item") -> Markup:
     """Sentences and tables for a notebook; charts need a page."""
     template = environment().get_template("items.html.j2")
     return Markup(template.render(parts=parts_of([item for item in items if isinstance(item, str | Table)], [], name)))
+
+
+def _shown(value: Any) -> Any:
+    """Text that cannot turn the direction of what follows, or hide itself; what is HTML already stays."""
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _drawn(item: Item, labels: Sequence[str], identifier: str) -> str | Heading | Table | Figure | Panel | Folded:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.show.items import Details, Heading, Item
 from holdfast.show.table import Cell, Table
-from holdfast.show.text import one_line, visible
+from holdfast.show.text import one_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,7 +26,7 @@ def draw(items: Iterable[Item], console: Console) -> None:
             console.print(rich_table(item))
         elif isinstance(item, str | Heading):
             text = item if isinstance(item, str) else item.text
-            console.print(Text(visible(text.translate(PLAIN)), style="" if isinstance(item, str) else "bold"))
+            console.print(Text(_line(text), style="" if isinstance(item, str) else "bold"))
         elif isinstance(item, Details) and item.printed:
             draw(item.items, console)
         elif isinstance(item, Details):
