@@ -46,8 +46,8 @@ POINT_NAMES = {
 EXPLANATION = (
     "Mixtures by gradient ratios weigh the logits of a class by the magnitudes of their gradients, in the norm dual to "
     "the attack’s. If these were proportional for both networks, the mixture would be an average of logits: the table "
-    "has the mean correlations of the magnitudes of two classes over the images, and the deviation of their ratio in "
-    "parts of its mean (median class)."
+    "has the mean correlations of the magnitudes of two classes over the images, and how much the ratio of the two "
+    "networks varies, as a share of its mean (median class)."
 )
 
 
