@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from holdfast.analysis.spread import give_or_take, spread
 from holdfast.questions.answers import Answer, Answers
 from holdfast.show.chart import Chart, Curve
 from holdfast.show.numbers import count, interval, percent, short
 from holdfast.show.table import Cell, Table
-from holdfast.statistics import wilson
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 QUARTILES = (0.25, 0.5, 0.75)
 POINTS = 61
@@ -66,6 +67,8 @@ class Rate:
     @classmethod
     def of(cls, right: pl.Series | NDArray[np.bool_]) -> Rate:
         """The share of examples that are right."""
+        from holdfast.statistics import wilson  # needs numpy, for which --help should not wait
+
         bounds = wilson(int(right.sum()), len(right))
         return cls(int(right.sum()) / len(right), bounds.low, bounds.high)
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from holdfast.questions.answers import Answer, Answers
 from holdfast.questions.attack import attack_settings, check_budget, chosen_attack
-from holdfast.questions.mixing.gradients import gradient_items
 from holdfast.questions.mixing.summary import (
     AtStrength,
     Compared,
@@ -108,6 +107,8 @@ class Mixtures:
     @staticmethod
     def present(answers: Answers) -> Iterator[Item]:
         """Accuracy against strength, aim and radius of each pair of networks; then their gradients."""
+        from holdfast.questions.mixing.gradients import gradient_items
+
         mixtures = mixtures_of(answers)
         if mixtures:
             yield EXPLANATION

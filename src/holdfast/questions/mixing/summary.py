@@ -6,14 +6,17 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
-
-import numpy as np
-import polars as pl
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from holdfast.crossing import crossing
 from holdfast.questions.presenting import Rate
+
+if TYPE_CHECKING:
+    import numpy as np
+    import polars as pl
+    from numpy.typing import NDArray
+
+    Right = NDArray[np.bool_]
 
 POLICY = "policy"
 """In place of a strength: the mixture whose strength a policy chooses."""
@@ -26,8 +29,6 @@ Aim = float | str
 
 POINTS: Mapping[str, float | None] = {"clean": None, "on_standard": 0.0, "on_robust": math.inf}
 """Where gradients are measured: at the images, and at points of attacks that aim at this strength."""
-
-Right = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -211,6 +212,8 @@ def summarise_mixing(right: pl.Series, plan: Plan) -> MixingSummary:
 
 def _table(right: pl.Series, plan: Plan) -> Right:
     """Right answers as an array, (N, T, M)."""
+    import numpy as np
+
     table = np.asarray(right.to_list(), dtype=np.bool_)
     if table.shape[1:] != (len(plan.tries), len(plan.mixtures)):
         raise ValueError(f"expected {len(plan.tries)} tries of {len(plan.mixtures)} mixtures, got {table.shape[1:]}")
@@ -227,6 +230,8 @@ def worst(right: Right, plan: Plan, mixture: Aim, *, eps: float, aims: tuple[Aim
         eps: the radius; attacks within a smaller one count, since their points lie within this one.
         aims: of the attacks that count, None for all.
     """
+    import numpy as np
+
     counted = [
         number
         for number, one in enumerate(plan.tries)
