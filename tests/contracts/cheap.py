@@ -100,6 +100,7 @@ from holdfast.questions.flatness import Flatness
 from holdfast.questions.gradient_norm import GradientNorm
 from holdfast.questions.mixing import Mixtures
 from holdfast.questions.neighbours import Neighbours
+from holdfast.questions.segment import Segments
 from holdfast.questions.sra import SmoothedRobustness
 from holdfast.questions.stability import NoiseStability
 from holdfast.questions.surface import LossSurface
@@ -269,6 +270,7 @@ QUESTIONS = {
     "confidences": Confidences(eps=0.1),
     "curvature": Curvature(draws=2, lanczos=2, copies=2),
     "stability": NoiseStability(deltas=(0.01, 100.0), copies=3, draws=2),
+    "segment": Segments(points=3),
     "sra": SmoothedRobustness(eps=(0.0, 0.1), sigma=(0.0, 0.2), loss="margin", steps=2, draws=3),
     "mixing": Mixtures(robust="other", gradients="largest", strengths=(1.0,), radii=(0.05,)),
     "neighbours": Neighbours(k=(1, 3), strengths=(0.1,)),

@@ -16,7 +16,6 @@ from holdfast import audit
 from holdfast.analysis.confidence import confidences, sureness
 from holdfast.analysis.features import feature_layers, layers_of
 from holdfast.analysis.noise import noise_curve
-from holdfast.analysis.segment import loss_along_segment, segments_by_batch
 from holdfast.attacks import ATTACKS, FGSM, PGD, Transferred
 from holdfast.certify import CERTIFIERS, MixtureMargin, MixtureSmoothing, estimate_margin, mean_logits
 from holdfast.corruptions import GaussianNoise
@@ -37,6 +36,7 @@ from holdfast.questions.mixing.measurement import (
     tried,
 )
 from holdfast.questions.mixing.summary import Plan
+from holdfast.questions.segment.measurement import loss_along_segment
 from holdfast.questions.sra.measurement import sra, sra_map
 from holdfast.questions.stability.measurement import features_and_logits, stability
 from holdfast.questions.surface.measurement import gradient_plane, loss_surface, plane_through
@@ -79,7 +79,6 @@ ANALYSES = {
     flatness: lambda model: flatness(model, X, Y, radii=(0.0, 0.1), draws=2),
     noise_curve: lambda model: noise_curve(model, X, Y, step=1.0, draws=2, largest=2.0),
     loss_along_segment: lambda model: loss_along_segment(model, X, Z, Y, points=3),
-    segments_by_batch: lambda model: segments_by_batch(model, X, Z, Y, points=3, batch_size=4),
     sra: lambda model: sra(model, X, Y, sigma=0.1, region=L2(0.1), steps=2, draws=2),
     sra_map: lambda model: sra_map(model, X, Y, eps=[0.0, 0.1], sigma=[0.1], region=L2(0.1), steps=2, draws=2),
     stability: lambda model: stability(model, X, Y, sigma=0.1, deltas=[0.1], draws=2),
@@ -196,7 +195,7 @@ def test_modes_chosen_on_purpose_are_kept():
 
 def test_a_generator_leaves_modes_to_its_caller_between_records():
     model = contract.left_in_train_mode()
-    steps = segments_by_batch(model, X, Z, Y, points=3, batch_size=4)
+    steps = flatness(model, X, Y, radii=(0.0, 0.1), draws=2)
     for _ in steps:
         assert model.training
         assert model.dropout.training

@@ -1,8 +1,9 @@
-"""`holdfast analyse segment` as a user calls it."""
+"""`holdfast analyse segment` and `confidences` as a user calls them."""
 
 import json
 import shutil
 
+import polars as pl
 import pytest
 
 from holdfast.results import Ledger
@@ -12,6 +13,7 @@ from tests.report.reading import read
 
 RUN = "runs/tiny/seed-0"
 WAY = ["analyse", "segment", RUN, "--points", "5"]
+SURE = ["analyse", "confidences", RUN]
 CHECKS = "checks=[clean, {fgsm: {threat: {linf: 0.3}}}, {pgd: {threat: {linf: 0.2}, steps: 4}}]"
 
 
@@ -35,50 +37,58 @@ def place(trained, tmp_path):
 
 
 def test_segments_are_printed_kept_by_example_and_shown(place):
-    found = said(*WAY, cwd=place)
-    rows = measured(place / RUN, "segment")
-    assert found["settings"]["attack"] == "pgd linf eps=0.2 steps=4"  # the first iterated attack of the run
-    assert json.loads(found["settings"]["params"])["until_lost"] is False
-    start, end = found["result"]["curve"][0], found["result"]["curve"][-1]
-    assert end["loss"]["mean"] > start["loss"]["mean"]
-    assert end["loss"]["mean"] == pytest.approx(rows["loss"].list.get(4).mean())
-    assert start["first"]["mean"] == pytest.approx(start["loss"]["mean"], abs=1e-6)
-    assert start["first_within"] == 1
+    output = said(*WAY, cwd=place)
+    (answer,) = output["answers"]
+    rows = pl.DataFrame(answer["columns"])
+    assert answer["settings"]["attack"] == "pgd linf eps=0.2 steps=4"  # the first iterated attack of the run
+    assert json.loads(answer["settings"]["params"])["until_lost"] is False
+    start, end = (rows["loss"].list.get(number).mean() for number in (0, 4))
+    assert end > start
+    (details,) = [item for item in output["shown"] if "Losses and expansions" in item.get("details", "")]
+    (table,) = details["items"]
+    first, *_, last = (row["cells"] for row in table["rows"])
+    assert last[0] == pytest.approx(end)
+    assert first[1] == pytest.approx(first[0], abs=1e-6)
+    assert first[5] == 1
     clean = Ledger(place / RUN / "ledger").read().filter(check="clean", weights="best").sort("example")
     assert rows["right"].to_list() == clean["correct"].to_list()
     assert rows["loss"].list.get(0).to_list() == pytest.approx(clean["loss"].to_list(), abs=1e-5)
     shown = good(*WAY, cwd=place)
-    assert "40 segments to pgd linf eps=0.2 steps=4, expanded at the image" in shown
-    assert "second order: within 0.1 of the loss up to" in shown
-    page = read(place / found["report"])
+    assert "pgd linf eps=0.2 steps=4, expanded at the image: the loss goes from" in shown
+    assert f"{end:.4g}" in shown
+    page = read(place / output["reports"][0])
     assert "Single images at both ends of their segments" in page.tables
 
 
 def test_batches_resuming_and_repeating_do_not_change_the_rows(place, monkeypatch):
-    first = said(*WAY, cwd=place)
-    before = measured(place / RUN, "segment")
-    sorted((place / RUN / "measures").iterdir())[1].unlink()
-    said(*WAY, "--batch-size", "7", cwd=place)
-    after = measured(place / RUN, "segment")
+    def rows(*options):
+        (answer,) = said(*WAY, *options, cwd=place)["answers"]
+        return pl.DataFrame(answer["columns"])
+
+    before, stored = rows(), place / RUN / "answers"
+    last = max(stored.glob("segment-*.parquet"))
+    last.unlink()
+    sums = stored / "checksums.txt"
+    sums.write_text("".join(line for line in sums.read_text().splitlines(keepends=True) if last.name not in line))
+    after = rows("--batch-size", "7")
     assert after.head(32).equals(before.head(32))
     for name in ("slope", "bend", "second_end"):
         assert after[name].to_list() == pytest.approx(before[name].to_list(), rel=1e-3, abs=1e-4)
-    monkeypatch.setattr("holdfast.analysis.segment.loss_along_segment", None)
-    again = said(*WAY, cwd=place)
-    assert again["settings"] == first["settings"]
+    monkeypatch.setattr("holdfast.questions.segment.measurement.loss_along_segment", None)
+    assert rows().equals(after)
 
 
 def test_no_more_images_than_a_batch_are_in_memory(place, monkeypatch):
-    import holdfast.analysis.segment as module
+    import holdfast.questions.segment.measurement as module
 
     sizes, whole = [], module.loss_along_segment
 
     def watching(model, x, z, y, **options):
-        def asked(images):
+        def counted(images):
             sizes.append(len(images))
             return model(images)
 
-        return whole(asked, x, z, y, **options)
+        return whole(counted, x, z, y, **options)
 
     monkeypatch.setattr(module, "loss_along_segment", watching)
     said(*WAY, "--batch-size", "8", cwd=place)
@@ -86,21 +96,50 @@ def test_no_more_images_than_a_batch_are_in_memory(place, monkeypatch):
 
 
 def test_options_name_another_attack_or_place(place):
-    other = said(*WAY, "--norm", "l2", "--eps", "0.5", "--around", "0.5", "--tolerance", "100", cwd=place)
-    assert other["settings"]["attack"] == "apgd l2 eps=0.5 steps=50"
-    middle = other["result"]["curve"][2]
-    assert middle["first_error"]["mean"] == pytest.approx(0, abs=1e-6)
-    assert other["result"]["first"]["to_the_end"] == 1
+    options = ["--norm", "l2", "--eps", "0.5", "--around", "0.5", "--tolerance", "100"]
+    (answer,) = (output := said(*WAY, *options, cwd=place))["answers"]
+    assert answer["settings"]["attack"] == "apgd l2 eps=0.5 steps=50"
+    assert set(answer["columns"]["first_reach"]) == {1.0}
+    (details,) = [item for item in output["shown"] if "Losses and expansions" in item.get("details", "")]
+    assert details["items"][0]["rows"][2]["cells"][3] == pytest.approx(0, abs=1e-6)  # the error half way
     assert "expanded at 0.5" in good(*WAY, "--around", "0.5", cwd=place)
+
+
+def test_a_recipe_asks_about_segments(place):
+    (place / "asks.yaml").write_text(SMALL.replace("name: tiny", "name: asks"))
+    analyses = ["--set", CHECKS, "--set", "analyses=[{segment: {points: 3, eps: 0.1}}]"]
+    output = said("run", "asks.yaml", *analyses, cwd=place)
+    assert any("Loss and expansions of asks" in caption for caption in read(place / output["report"]).tables)
+
+
+def test_confidence_is_printed_kept_by_example_and_shown(place):
+    found = said(*SURE, cwd=place)
+    assert (found["settings"]["norm"], found["settings"]["radii"]) == ("linf", [0.1, 0.2])
+    cells = {(one["points"], one["eps"]): one for one in found["result"]["points"]}
+    assert list(cells) == [("clean", 0), ("random", 0.1), ("random", 0.2), ("pgd1", 0.1), ("pgd1", 0.2)]
+    rows = measured(place / RUN, "confidences")
+    assert cells["pgd1", 0.2]["true"]["mean"] == pytest.approx(rows["pgd1_true"].list.get(1).mean())
+    assert cells["clean", 0]["accuracy"] == pytest.approx(rows["clean_right"].mean())
+    true = [cells[key]["true"]["mean"] for key in (("clean", 0), ("pgd1", 0.1), ("pgd1", 0.2))]
+    assert true == sorted(true, reverse=True)  # the step lowers the true class, the more the longer it is
+    shown = good(*SURE, cwd=place)
+    assert "one step of PGD, linf 0.2" in shown
+    assert (
+        "Mean probability of the likeliest and of the true class, and right answers"
+        in read(place / found["report"]).tables
+    )
 
 
 @pytest.mark.parametrize(
     ("argv", "says"),
     [
-        (["segment", RUN, "--around", "2"], "--around: expected a number from 0 to 1, got 2"),
-        (["segment", RUN, "--tolerance", "0"], "--tolerance: expected a positive number, got 0"),
-        (["segment", RUN, "--points", "1"], "--points"),
-        (["segment", RUN, "--norm", "l2"], "analyse segment: expected --eps beside --norm l2"),
+        (["segment", RUN, "--around", "2"], "around: expected a number from 0 to 1; got 2"),
+        (["segment", RUN, "--tolerance", "0"], "tolerance: expected a positive number; got 0"),
+        (["segment", RUN, "--points", "1"], "points: expected a number from 2 to 1001; got 1"),
+        (["segment", RUN, "--norm", "l2"], "analyse segment: norm: expected eps beside norm l2"),
+        (["confidences", RUN, "--norm", "l2"], "analyse confidences: expected --eps beside --norm l2"),
+        (["confidences", RUN, "--eps", "much"], "--eps: expected a number"),
+        (["confidences", RUN, "--norm", "l0", "--eps", "3"], "l0"),
     ],
 )
 def test_bad_questions_are_one_line(trained, argv, says):

@@ -13,7 +13,7 @@ from holdfast.questions.sra import SmoothedRobustness
 from holdfast.questions.sra.measurement import CRITERIA, sra, sra_map, zero_one
 from holdfast.rng import Streams
 from holdfast.show.chart import Chart
-from holdfast.threat import L2
+from holdfast.threat import L2, Linf
 from tests import chance
 from tests.zoo import half_space, images, linear
 
@@ -102,6 +102,19 @@ def test_impossible_arguments_are_refused():
     model, x, y, _ = batch()
     with pytest.raises(ValueError, match="sigma and steps must not be negative"):
         sra(model, x, y, sigma=-0.1, region=None)
+
+
+def test_the_question_searches_every_size_and_deviation_in_order_and_once():
+    model, x, y, _ = batch()
+    rng = Streams(3, "sra", COUNT)
+    question = SmoothedRobustness(eps=(0.2, 0.0, 0.2), sigma=(0.1, 0.0), norm="linf", steps=3, draws=4)
+    columns = question.measure(model, x, y, rng=rng)
+    criterion = CRITERIA["zero_one"]
+    for row, region in enumerate((None, Linf(0.2))):
+        for column, sigma in enumerate((0.0, 0.1)):
+            one = sra(model, x, y, criterion=criterion, sigma=sigma, region=region, steps=3, draws=4, rng=rng)
+            assert torch.equal(columns["value"][:, row, column], one.value)
+            assert torch.equal(columns["safe"][:, row, column], one.safe)
 
 
 def answer(settings, value, safe, run="a", place=0):

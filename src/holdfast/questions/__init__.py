@@ -20,6 +20,7 @@ HOMES = {
     "neighbours": "neighbours:Neighbours",
     "curvature": "curvature:Curvature",
     "stability": "stability:NoiseStability",
+    "segment": "segment:Segments",
 }
 """Module and class of each question, in the order of a page."""
 

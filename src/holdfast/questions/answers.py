@@ -37,6 +37,9 @@ COMMON: dict[str, Any] = {
 }
 """Columns that rows of all questions have, named as in the ledger."""
 
+IMPLIED = {"attack": ("norm", "eps", "params")}
+"""Settings that need no mention beside another one, which says what they say."""
+
 REMEDY = "; delete it and ask again"
 
 
@@ -137,6 +140,7 @@ class Answers(Sequence[Answer]):
             for name in dict.fromkeys(name for answer in self.each for name in answer.settings)
             if len({json.dumps(answer.settings.get(name)) for answer in self.each}) > 1
         ]
+        varying = [name for name in varying if not any(name in IMPLIED.get(other, ()) for other in varying)]
         sizes = {answer.key.examples for answer in self.each}
         names = []
         for answer in self.each:

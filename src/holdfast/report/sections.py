@@ -16,7 +16,6 @@ from holdfast.report.features import Features
 from holdfast.report.maps import Maps
 from holdfast.report.plane import Plane
 from holdfast.report.runs import RunData, answers_of
-from holdfast.report.segment import Segments
 from holdfast.show.figures import Figure
 from holdfast.show.html import Part, figures_of, parts_of
 
@@ -44,7 +43,7 @@ class Section(Protocol):
 
 
 SECTIONS: tuple[type[Section], ...] = (
-    Plane, Corruptions, Maps, Segments, Features,
+    Plane, Corruptions, Maps, Features,
 )  # fmt: skip
 """In the order of the page."""
 

@@ -9,7 +9,7 @@ import typer
 from holdfast.cli.analyse.question import register
 
 QUESTIONS = (
-    "features", "segment",
+    "features",
 )  # fmt: skip
 
 app = typer.Typer(help="Ask a question about a network; repeat the command to resume.", no_args_is_help=True)

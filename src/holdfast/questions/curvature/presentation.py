@@ -66,9 +66,8 @@ def presentation(answers: Answers) -> Iterator[Item]:
             f"Curvature by right answers under noise{note}", "copies that are right",
             tuple(_grouped(one) for _, one in alike), False, log_y=True,
         )  # fmt: skip
-    tables = [_quantiles(some), _lowest_table(some), _group_table(some)]
-    yield Details("Curvature and right answers under noise in numbers", tables, printed=True)
-    yield CORRELATIONS
+    numbers = [_quantiles(some), _lowest_table(some), CORRELATIONS, _group_table(some)]
+    yield Details("Curvature and right answers under noise in numbers", numbers, printed=True)
 
 
 def _way(answer: Answer) -> str:

@@ -122,7 +122,7 @@ class SegmentSummary:
     Args:
         examples: how many.
         right: share of right answers at the images.
-        held: share at the ends.
+        right_at_end: share of right answers at the other ends.
         curve: at every place.
         first: reach of the first order.
         second: of the second order.
@@ -131,7 +131,7 @@ class SegmentSummary:
 
     examples: int
     right: float
-    held: float
+    right_at_end: float
     curve: list[AtPlace]
     first: Reach
     second: Reach
@@ -142,14 +142,14 @@ def summarise_segments(rows: pl.DataFrame, *, around: float) -> SegmentSummary:
     """Means, reaches and what is foreseen.
 
     Args:
-        rows: as `holdfast analyse segment` stores them.
+        rows: as the question `segment` stores them.
         around: where the expansions are made.
     """
     drawn = lines(rows, around=around)
     return SegmentSummary(
         examples=len(rows),
         right=_share(rows["right"]),
-        held=_share(rows["held"]),
+        right_at_end=_share(rows["right_at_end"]),
         curve=[_at(drawn, rows, number) for number in range(len(drawn.places))],
         first=_reach(rows, "first"),
         second=_reach(rows, "second"),

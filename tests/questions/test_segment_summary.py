@@ -6,14 +6,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from holdfast.analysis.segment import loss_along_segment, taylor_errors
-from holdfast.analysis.segment_summary import lines, summarise_segments
+from holdfast.questions.segment.measurement import loss_along_segment, taylor_errors
+from holdfast.questions.segment.summary import lines, summarise_segments
 from tests.zoo import images, labels, smooth
 
 ROWS = pl.DataFrame({
     "loss": [[0.0, 1.0, 4.0], [1.0, 1.0, 1.0]], "start": [0.0, 1.0], "slope": [1.0, 0.0], "bend": [2.0, 4.0],
     "first_end": [-3.0, 0.0], "second_end": [-2.0, 2.0], "first_reach": [0.0, 1.0], "second_reach": [0.5, 0.0],
-    "right": [True, False], "held": [False, False],
+    "right": [True, False], "right_at_end": [False, False],
 })  # fmt: skip
 """A loss that grows as t² times 4 from a sure image, and a flat one of an image that is not."""
 
@@ -30,7 +30,7 @@ def test_lines_are_those_that_were_measured(around):
 
 def test_means_errors_and_shares_of_every_place():
     found = summarise_segments(ROWS, around=0.0)
-    assert (found.examples, found.right, found.held) == (2, 0.5, 0.0)
+    assert (found.examples, found.right, found.right_at_end) == (2, 0.5, 0.0)
     start, middle, end = found.curve
     assert [at.place for at in found.curve] == [0, 0.5, 1]
     assert (start.loss.mean, middle.loss.mean, end.loss.mean) == (0.5, 1.0, 2.5)
@@ -67,7 +67,7 @@ def test_places_of_reaches_are_found_whatever_their_last_digit():
     errors = taylor_errors(way, tolerance=0.1)
     rows = pl.DataFrame({
         "loss": way.loss.tolist(), "start": way.first[:, 0].tolist(), "slope": way.slope.tolist(),
-        "bend": way.bend.tolist(), "right": [True] * 8, "held": [True] * 8,
+        "bend": way.bend.tolist(), "right": [True] * 8, "right_at_end": [True] * 8,
         **{name: getattr(errors, name).tolist() for name in ("first_end", "second_end", "first_reach", "second_reach")},
     })  # fmt: skip
     found = summarise_segments(rows, around=0.0)

@@ -6,8 +6,8 @@ import math
 import pytest
 import torch
 
-from holdfast.analysis.segment import loss_along_segment, segments_by_batch, taylor_errors
 from holdfast.losses import cross_entropy, margin
+from holdfast.questions.segment.measurement import image_numbers, loss_along_segment, taylor_errors
 from holdfast.rng import Streams
 from tests.objectives.logistic import BEND, WEIGHT, F, Logistic, X, Y
 from tests.zoo import Saturated, half_space, half_space_points_at, images, labels, linear, smooth
@@ -96,12 +96,19 @@ def test_results_do_not_depend_on_the_batch_and_nothing_is_left_behind():
     whole = loss_along_segment(model, x, z, y, points=6)
     few = loss_along_segment(model, x, z, y, points=6, batch=8)
     torch.testing.assert_close(whole.loss, few.loss)
-    parts = list(segments_by_batch(model, x, z, y, batch_size=3, points=6))
+    parts = [loss_along_segment(model, *(values[at : at + 3] for values in (x, z, y)), points=6) for at in (0, 3, 6)]
     for name in ("loss", "first", "second", "slope", "bend"):
         torch.testing.assert_close(torch.cat([getattr(part, name) for part in parts]), getattr(whole, name))
-    rest = list(segments_by_batch(model, x, z, y, batch_size=3, points=6, start=3))
-    torch.testing.assert_close(torch.cat([part.loss for part in rest]), whole.loss[3:])
     assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_the_number_of_an_image_is_its_own_in_every_batch_and_precision():
+    x = images(6).float()
+    numbers = image_numbers(x)
+    assert len(set(numbers.tolist())) == 6
+    assert torch.equal(image_numbers(x[2:3].double()), numbers[2:3])
+    assert image_numbers(x + 1e-6)[0] != numbers[0]
+    assert 0 <= int(numbers.min()) <= int(numbers.max()) < 2**53  # exact in JSON
 
 
 def test_impossible_settings_are_refused():

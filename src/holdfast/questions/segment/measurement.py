@@ -14,7 +14,7 @@ Reference:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
 from dataclasses import dataclass
 
 import torch
@@ -94,24 +94,20 @@ def _losses(
     loss: Loss, model: Classifier, x: Tensor, delta: Tensor, y: Tensor, places: Tensor, together: int
 ) -> Tensor:
     """Losses at every place of every segment, (N, P)."""
-    found = []
+    values = []
     for some in torch.split(places.to(x), together):
         shares = some.view(-1, *[1] * x.dim())
         logits = model((x[None] + shares * delta[None]).flatten(0, 1))
         labels = y.repeat(len(some), *[1] * (y.dim() - 1))
-        found.append(loss(logits, labels).double().view(len(some), len(x)))
-    return torch.cat(found).T
+        values.append(loss(logits, labels).double().view(len(some), len(x)))
+    return torch.cat(values).T
 
 
-@in_evaluation_mode
-def segments_by_batch(
-    model: Classifier, x: Tensor, z: Tensor, y: Tensor, *, batch_size: int = 64, start: int = 0,
-    points: int = 33, around: float = 0.0, loss: Loss = cross_entropy,
-) -> Iterator[Segment]:  # fmt: skip
-    """`loss_along_segment` of many images, a batch at a time from an image on; the results do not depend on it."""
-    for at in range(start, len(x), batch_size):
-        here = slice(at, at + batch_size)
-        yield loss_along_segment(model, x[here], z[here], y[here], points=points, around=around, loss=loss)
+def image_numbers(x: Tensor) -> Tensor:
+    """A number made of the pixels of each image, int64, (N,): the same in every run and precision."""
+    images = x.detach().to("cpu", torch.float32).flatten(1).numpy()
+    digests = [hashlib.blake2b(image.tobytes(), digest_size=6).digest() for image in images]  # exact in JSON
+    return torch.tensor([int.from_bytes(digest, "big") for digest in digests])
 
 
 @dataclass(frozen=True)
