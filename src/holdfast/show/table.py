@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -63,3 +64,12 @@ def coloured(rows: Sequence[tuple[str, Sequence[Cell]]]) -> list[tuple[str, Sequ
         return replace(cell, heat=(cell.value - low) / (high - low) if high > low else 0.0, good=True)
 
     return [(name, [warmed(cell) for cell in cells]) for name, cells in rows]
+
+
+def across(
+    caption: str, corner: str, columns: Sequence[tuple[str, Mapping[Any, Cell]]], write: Callable[[Any], str]
+) -> Table:
+    """A column of cells by position for each name; a row for each position that one of them has, from the lowest."""
+    positions = sorted({position for _, cells in columns for position in cells})
+    rows = [(write(position), [cells.get(position, Cell("")) for _, cells in columns]) for position in positions]
+    return Table(caption, corner, [name for name, _ in columns], rows)

@@ -21,12 +21,13 @@ from holdfast.questions.curvature.summary import (
     median_ratio,
     pearson,
 )
-from holdfast.questions.presenting import Named, across, answered, mean, number, share
+from holdfast.questions.presenting import answered, mean, number, share
 from holdfast.show.chart import Box, Chart, Curve
 from holdfast.show.items import Details, Item
 from holdfast.show.numbers import count, decimal, interval, percent, several, short
-from holdfast.show.table import Cell, Table
+from holdfast.show.table import Cell, Table, across
 
+Named = Sequence[tuple[str, Answer]]
 SMALLEST = 1e-12
 """Smaller values are drawn here: logarithms have no zero, and float32 has not much below."""
 NOISES = {"gaussian": "Gaussian", "uniform": "uniform"}

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holdfast.questions.answers import Answer, Answers
 from holdfast.questions.fields import require_at_least, require_sizes
-from holdfast.questions.presenting import answered, mean, proportion
+from holdfast.questions.presenting import Rate, answered, mean, rate_curve
 from holdfast.questions.question import Needs
 from holdfast.show.chart import Chart, Curve
 from holdfast.show.items import Details, Item
 from holdfast.show.names import NORMS
 from holdfast.show.numbers import several, short
 from holdfast.show.table import Cell, Table, coloured
-from holdfast.statistics import wilson
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -93,8 +93,8 @@ class SmoothedRobustness:
             yield Chart(f"Smoothed robust images, {loss} loss", f"size of the region ({norm})", tuple(curves), True)
         for name, answer in some:
             images = several(len(answer.rows), "image")
-            yield _map(answer, "safe", proportion, f"Smoothed robust: {name}, {_kind(answer)[1]} loss, {images}")
-        maps = [_map(answer, "value", mean, f"Mean worst average loss: {name}") for name, answer in some]
+            yield _map(answer, "safe", _rate, f"Smoothed robust: {name}, {_kind(answer)[1]} loss, {images}")
+        maps = [_map(answer, "value", _mean, f"Mean worst average loss: {name}") for name, answer in some]
         yield Details("Mean worst average losses", maps)
 
 
@@ -112,18 +112,23 @@ def _curves(answer: Answer) -> Iterator[Curve]:
     """The share against the size of the region, for each deviation of the noise."""
     safe = np.array(answer.rows["safe"].to_list())
     for column, sigma in enumerate(ordered(answer.settings["sigma"])):
-        shares = safe[:, :, column].mean(0)
-        ends = [wilson(int(right), len(safe)) for right in safe[:, :, column].sum(0)]
-        low, high = tuple(end.low for end in ends), tuple(end.high for end in ends)
-        x = tuple(ordered(answer.settings["eps"]))
-        yield Curve(answer.place, f"noise of {short(sigma)}", x, tuple(shares.tolist()), low, high)
+        rates = [Rate.of(safe[:, row, column]) for row in range(safe.shape[1])]
+        yield rate_curve(f"noise of {short(sigma)}", rates, ordered(answer.settings["eps"]), answer.place)
 
 
-def _map(answer: Answer, column: str, cell: Callable[[Sequence[float]], Cell], caption: str) -> Table:
+def _rate(values: NDArray[Any]) -> Cell:
+    return Rate.of(values).cell
+
+
+def _mean(values: NDArray[Any]) -> Cell:
+    return mean(values.tolist())
+
+
+def _map(answer: Answer, column: str, cell: Callable[[NDArray[Any]], Cell], caption: str) -> Table:
     """A column summed up for each size of the region and each deviation of the noise."""
     values = np.array(answer.rows[column].to_list())
     rows = [
-        (short(size), [cell(values[:, row, place].tolist()) for place in range(values.shape[2])])
+        (short(size), [cell(values[:, row, place]) for place in range(values.shape[2])])
         for row, size in enumerate(ordered(answer.settings["eps"]))
     ]
     columns = [f"noise of {short(sigma)}" for sigma in ordered(answer.settings["sigma"])]
