@@ -96,6 +96,7 @@ from holdfast.queries import behind
 from holdfast.questions.classes import Classes
 from holdfast.questions.confidences import Confidences
 from holdfast.questions.curvature import Curvature
+from holdfast.questions.features import Features
 from holdfast.questions.flatness import Flatness
 from holdfast.questions.gradient_norm import GradientNorm
 from holdfast.questions.mixing import Mixtures
@@ -266,6 +267,7 @@ QUESTIONS = {
     "flatness": Flatness(radii=(0.0, 0.5), draws=2),
     "gradient_norm": GradientNorm(norm="linf"),
     "classes": Classes(delta_v=1.0),
+    "features": Features(noise=GaussianNoise(0.2), maps=("pca", "tsne"), images=6, points=4, resamples=3),
     "surface": LossSurface(along=("fgsm", "pgd@other"), show=(3, 30), steps=1, eps=0.1),
     "confidences": Confidences(eps=0.1),
     "curvature": Curvature(draws=2, lanczos=2, copies=2),

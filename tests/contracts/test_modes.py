@@ -14,7 +14,6 @@ import holdfast.analysis
 import holdfast.questions
 from holdfast import audit
 from holdfast.analysis.confidence import confidences, sureness
-from holdfast.analysis.features import feature_layers, layers_of
 from holdfast.analysis.noise import noise_curve
 from holdfast.attacks import ATTACKS, FGSM, PGD, Transferred
 from holdfast.certify import CERTIFIERS, MixtureMargin, MixtureSmoothing, estimate_margin, mean_logits
@@ -25,6 +24,7 @@ from holdfast.modes import InCurrentModes
 from holdfast.queries import Counted
 from holdfast.questions.classes.measurement import class_geometry, class_record, features_by_batch
 from holdfast.questions.curvature.measurement import in_units, input_curvature, right_under_noise
+from holdfast.questions.features.measurement import feature_layers, layer_names, layers_of
 from holdfast.questions.flatness.measurement import flatness
 from holdfast.questions.mixing.measurement import (
     attacked,
@@ -75,6 +75,7 @@ ANALYSES = {
     in_units: lambda model: input_curvature(in_units(model, 0.5), 2 * X, Y, draws=2),
     right_under_noise: lambda model: right_under_noise(model, X, Y, noise=NOISE, draws=2),
     layers_of: lambda model: layers_of(model, X),
+    layer_names: lambda model: layer_names(model, X),
     feature_layers: lambda model: feature_layers(model, X, batch_size=4),
     flatness: lambda model: flatness(model, X, Y, radii=(0.0, 0.1), draws=2),
     noise_curve: lambda model: noise_curve(model, X, Y, step=1.0, draws=2, largest=2.0),

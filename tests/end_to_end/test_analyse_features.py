@@ -1,12 +1,10 @@
 """`holdfast analyse features` and `holdfast analyse surface` as a user calls them."""
 
-import dataclasses
-
 import pytest
 import torch
 
-from holdfast.analysis.store import read_answers, write_answer
 from holdfast.data import Digits
+from holdfast.questions.answers import Store
 from holdfast.questions.surface.measurement import gradient_plane, loss_surface
 from holdfast.rng import Streams
 from holdfast.runs import load_model
@@ -34,38 +32,43 @@ def place(tmp_path_factory):
     return path
 
 
-def stored(place, kind):
-    return [one for one in read_answers(place / RUN) if one.kind == kind]
+def layers(place, *argv):
+    (answer,) = said("analyse", "features", *argv, cwd=place)["answers"]
+    return answer["settings"], answer["records"]
 
 
-def test_layers_are_measured_kept_resumed_and_shown(place):
-    found = said("analyse", "features", *FEATURES, cwd=place)
-    result = found["result"]
-    assert result["names"] == ["stage 1", "penultimate"]
-    assert [layer["size"] for layer in result["layers"]] == [64, 8]
-    assert len(result["example"]) == len(set(result["example"])) == 20
-    assert [len(axis) for axis in result["layers"][0]["maps"]["pca"]["noisy"]] == [20, 20]
+def test_layers_are_measured_stored_resumed_and_shown(place):
+    _, records = layers(place, *FEATURES)
+    assert [(record["name"], record["size"]) for record in records] == [("stage 1", 64), ("penultimate", 8)]
+    assert len(records[0]["example"]) == len(set(records[0]["example"])) == 20
+    assert [len(axis) for axis in records[0]["maps"]["pca"]["noisy"]] == [20, 20]
     test = Digits()().test
-    assert test.y[result["example"]].tolist() == result["label"]
-    (answer,) = stored(place, "features")
-    cut = {**answer.result, "layers": answer.result["layers"][:1]}
-    write_answer(place / RUN, dataclasses.replace(answer, result=cut))
-    assert said("analyse", "features", *FEATURES, cwd=place) == found
-    answer.file(place / RUN).unlink()
-    other = said("analyse", "features", *FEATURES[:-1], "30", cwd=place)["result"]["layers"][1]["noisy"]
-    for name, number in result["layers"][1]["noisy"].items():
-        assert other[name] == pytest.approx(number, rel=1e-4)
-    shown = good("analyse", "features", *FEATURES, cwd=place)
-    assert f"{result['layers'][1]['noisy']['silhouette']['value']:.3f} ±" in shown
-    page = read(place / found["report"])
-    assert list(page.table("Silhouette, gaussian_noise sigma=0.06"))[-2:] == ["stage 1", "penultimate"]
+    assert test.y[records[0]["example"]].tolist() == records[0]["label"]
+    (answer,) = Store(place / RUN).read_all()
+    Store(place / RUN).write(answer.key, answer.records[:1])  # as an interruption leaves it
+    assert layers(place, *FEATURES)[1] == records
+    Store(place / RUN).write(answer.key)
+    for name, number in layers(place, *FEATURES[:-1], "30")[1][1]["noisy"].items():
+        assert records[1]["noisy"][name] == pytest.approx(number, rel=1e-4)
+    Store(place / RUN).write(answer.key, answer.records)
+    printed = good("analyse", "features", *FEATURES, cwd=place)
+    assert f"{records[1]['noisy']['silhouette']['value']:.3f} [" in printed
+    page = read(place / RUN / "report.html")
+    rows = page.table("Separation of the classes, gaussian_noise sigma=0.06, 30 images")
+    assert list(rows)[-2:] == ["penultimate (8), clean", "penultimate (8), noisy"]
 
 
-def test_what_is_known_is_not_computed_again(place, monkeypatch):
-    first = said("analyse", "features", *FEATURES, "--noise", "uniform_noise: 0.1", cwd=place)
-    monkeypatch.setattr("holdfast.analysis.features.feature_layers", None)
-    assert said("analyse", "features", *FEATURES, "--noise", "uniform_noise: 0.1", cwd=place) == first
-    assert first["settings"]["noise"] == "uniform_noise eps=0.1"
+def test_stored_layers_are_not_computed_again(place, monkeypatch):
+    first = layers(place, *FEATURES, "--noise", "uniform_noise: 0.1")
+    monkeypatch.setattr("holdfast.questions.features.measurement.feature_layers", None)
+    assert layers(place, *FEATURES, "--noise", "uniform_noise: 0.1") == first
+    assert first[0]["noise"]["uniform_noise"]["eps"] == 0.1
+
+
+def test_noise_has_fields_with_commas(place):
+    noise = "common: {kind: contrast, severity: 3}"
+    settings, _ = layers(place, *FEATURES, "--noise", noise)
+    assert settings["noise"] == {"common": {"kind": "contrast", "severity": 3}}
 
 
 def surfaces(place, *argv):
@@ -120,10 +123,11 @@ def test_several_networks_share_the_scale_of_an_image(place):
     [
         (
             ["features", RUN, "--maps", "tsnee"],
-            "--maps: unknown name 'tsnee'; known: pca, tsne, umap. Did you mean 'tsne'?",
+            "maps: unknown name 'tsnee'; known: pca, tsne, umap. Did you mean 'tsne'?",
         ),
+        (["features", RUN, "--first", "3"], "features: separation: expected two or more classes"),
         (["features", RUN, "--noise", "gausian_noise: 0.1"], "--noise"),
-        (["features", RUN, "--noise", "{"], "--noise: expected a corruption such as 'gaussian_noise: 0.06'; got '{'"),
+        (["features", RUN, "--noise", "{"], "--noise: expected a value as a recipe has it; got '{'"),
         (["features", RUN, "--noise", "gaussian_noise: -1"], "--noise"),
         (["surface", RUN, "--along", "gradient"], "along: expected gradient,random, or an attack and random"),
         (["surface", RUN, "--along", "gradient,pgd"], "along: expected gradient,random, or an attack and random"),

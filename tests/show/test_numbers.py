@@ -5,8 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from holdfast.cli import screen, search
+from holdfast.questions.features import presentation as features
 from holdfast.questions.mixing.gradients import correlation_text
-from holdfast.report import features, robustbench, tables
+from holdfast.report import robustbench, tables
 from holdfast.report.shares import Share
 from holdfast.show import numbers
 

@@ -13,6 +13,7 @@ HOMES = {
     "flatness": "flatness:Flatness",
     "gradient_norm": "gradient_norm:GradientNorm",
     "classes": "classes:Classes",
+    "features": "features:Features",
     "surface": "surface:LossSurface",
     "confidences": "confidences:Confidences",
     "sra": "sra:SmoothedRobustness",

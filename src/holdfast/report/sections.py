@@ -12,7 +12,6 @@ import polars as pl
 from holdfast.errors import LedgerError
 from holdfast.questions import QUESTIONS
 from holdfast.report.corruptions import Corruptions
-from holdfast.report.features import Features
 from holdfast.report.maps import Maps
 from holdfast.report.plane import Plane
 from holdfast.report.runs import RunData, answers_of
@@ -43,7 +42,7 @@ class Section(Protocol):
 
 
 SECTIONS: tuple[type[Section], ...] = (
-    Plane, Corruptions, Maps, Features,
+    Plane, Corruptions, Maps,
 )  # fmt: skip
 """In the order of the page."""
 

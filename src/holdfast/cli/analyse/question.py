@@ -107,9 +107,10 @@ def question_of(name: str, stated: Mapping[str, Any]) -> Question:
     from holdfast.yaml_text import load_yaml
 
     values: dict[str, Any] = {}
+    several = {field.name for field in dataclasses.fields(QUESTIONS[name]) if str(field.type).startswith("tuple")}
     for field, text in stated.items():
         try:
-            listed = isinstance(text, str) and "," in text and text[:1] not in "[{"
+            listed = field in several and "," in text and text[:1] not in "[{"
             values[field] = load_yaml(f"[{text}]" if listed else text) if isinstance(text, str) else text
         except yaml.YAMLError:
             raise RecipeError(f"--{dashed(field)}: expected a value as a recipe has it; got {text!r}") from None

@@ -13,20 +13,27 @@ Reference:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from holdfast.analysis.embedding import MAPS, Embedded
-from holdfast.analysis.separation import Separation, separation
 from holdfast.corruptions import GaussianNoise
-from holdfast.errors import ModelError
+from holdfast.errors import ModelError, RecipeError
 from holdfast.modes import in_evaluation_mode
-from holdfast.rng import Streams, streams
+from holdfast.questions.features.embedding import MAPS, Embedded
+from holdfast.questions.features.separation import Separation, separation
+from holdfast.questions.question import Material, Record
+from holdfast.rng import Streams, permutation, streams
 from holdfast.types import Classifier, Corruption
 
+if TYPE_CHECKING:
+    from holdfast.questions.features import Features
+
 PENULTIMATE = "penultimate"
+PROBES = 16
+"""Images that decide whether the last stage is the penultimate layer."""
 NOISE = GaussianNoise(sigma=0.06)
 """The paper's, for CIFAR-10."""
 
@@ -70,21 +77,31 @@ def layers_of(model: Classifier, x: Tensor) -> dict[str, Tensor]:
     """Feature vectors of a batch by layer, each (N, F).
 
     A network without stages has only its penultimate layer. A stage that is the penultimate layer already (averaged,
-    with no neck behind it) is told once.
+    with no neck behind it) appears once.
 
     Raises:
         ModelError: if the model shows no features at all.
     """
+    layers = _stages_and_last(model, x)
+    last_stage = list(layers)[-2:-1]
+    if last_stage and _same(layers[last_stage[0]], layers[PENULTIMATE]):
+        del layers[last_stage[0]]
+    return layers
+
+
+def layer_names(model: Classifier, x: Tensor) -> list[str]:
+    """Names of the layers of a network, as its first images show them: the same for any batch size."""
+    return list(layers_of(model, x[:PROBES]))
+
+
+@torch.no_grad()
+def _stages_and_last(model: Classifier, x: Tensor) -> dict[str, Tensor]:
     features, stages = getattr(model, "features", None), getattr(model, "stages", None)
     if not callable(features):
         kind = type(model).__name__
         raise ModelError(f"the model: expected one that shows its features, with features(x) and head; got {kind}")
-    with torch.no_grad():
-        last = pooled(features(x))
-        found = {f"stage {n}": pooled(z) for n, z in enumerate(stages(x), 1)} if callable(stages) else {}
-    if found and _same([*found.values()][-1], last):
-        found.popitem()
-    return {**found, PENULTIMATE: last}
+    each = {f"stage {n}": pooled(z) for n, z in enumerate(stages(x), 1)} if callable(stages) else {}
+    return {**each, PENULTIMATE: pooled(features(x))}
 
 
 def pooled(z: Tensor) -> Tensor:
@@ -116,12 +133,11 @@ def feature_layers(
     Raises:
         ModelError: if there are no features, or they are not finite.
     """
-    rng, parts = streams(rng, x), []
+    rng, parts, names = streams(rng, x), [], layer_names(model, x)
     for first in range(0, len(x), batch_size):
         here = slice(first, first + batch_size)
-        parts.append((layers_of(model, x[here]), layers_of(model, noise(x[here], rng=rng[here]))))
-    # A stage that equals the last layer in one batch alone is no layer of its own either.
-    names = [name for name in parts[0][0] if all(name in both for part in parts for both in part)]
+        noisy = noise(x[here], rng=rng[here])
+        parts.append((_stages_and_last(model, x[here]), _stages_and_last(model, noisy)))
     joined = [Layer(name, *(torch.cat([part[side][name] for part in parts]) for side in (0, 1))) for name in names]
     for layer in joined:
         bad = int((~(layer.clean.isfinite().all(1) & layer.noisy.isfinite().all(1))).sum())
@@ -151,3 +167,40 @@ def feature_maps(
         noisy = separation(layer.noisy, labels, reference=layer.clean, resamples=resamples, seed=seed)
         drawn = {name: MAPS[name](layer.clean[:points], layer.noisy[:points], seed=seed) for name in maps}
         yield LayerMap(layer.name, layer.clean.shape[1], clean, noisy, drawn)
+
+
+def layer_records(question: Features, material: Material, done: int) -> Iterator[Record]:
+    """What the question of features keeps of each layer, without the first `done`.
+
+    Raises:
+        RecipeError: if the images have too few classes, or classes too few images.
+    """
+    chosen = permutation(len(material.x), material.seed, "features")[: question.images]
+    x, y, index = (values[chosen.to(values.device)] for values in (material.x, material.y, material.index))
+    layers = feature_layers(
+        material.model, x, noise=question.noise or NOISE, batch_size=material.batch_size, rng=material.rng[chosen]
+    )
+    shared = {
+        "layers": [layer.name for layer in layers],
+        "example": index[: question.points].tolist(), "label": y[: question.points].tolist(),
+    }  # fmt: skip
+    try:
+        for layer in feature_maps(
+            layers[done:], y, maps=tuple(dict.fromkeys(question.maps)), points=question.points,
+            resamples=question.resamples, seed=material.seed,
+        ):  # fmt: skip
+            yield {**_plain(layer), **shared}
+    except ValueError as error:
+        raise RecipeError(f"features: {error}") from error
+
+
+def _plain(layer: LayerMap) -> dict[str, Any]:
+    """Numbers and maps of a layer."""
+    sides = {"clean": asdict(layer.clean), "noisy": asdict(layer.noisy)}
+    maps = {name: {side: _rounded(getattr(each, side)) for side in sides} for name, each in layer.maps.items()}
+    return {"name": layer.name, "size": layer.size, **sides, "maps": maps}
+
+
+def _rounded(places: Tensor) -> list[list[float]]:
+    """Coordinates with four digits: more cannot be seen."""
+    return [[float(f"{value:z.4g}") for value in axis] for axis in places.T.tolist()]

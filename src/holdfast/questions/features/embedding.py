@@ -97,8 +97,8 @@ def _together(method: Any, clean: Tensor, noisy: Tensor) -> Embedded:
     both = torch.cat((clean, noisy)).float().cpu()
     if not bool((both != both[0]).any()):  # nothing to lay out: a layer that is the same for all images
         return Embedded(*both.new_zeros(2, len(clean), 2, dtype=torch.float64))
-    found = torch.as_tensor(method.fit_transform(both.numpy()), dtype=torch.float64)
-    return Embedded(found[: len(clean)], found[len(clean) :])
+    places = torch.as_tensor(method.fit_transform(both.numpy()), dtype=torch.float64)
+    return Embedded(places[: len(clean)], places[len(clean) :])
 
 
 def _state(seed: int, name: str) -> int:

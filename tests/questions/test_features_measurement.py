@@ -4,13 +4,13 @@ import pytest
 import torch
 from torch import nn
 
-from holdfast.analysis.features import Layer, feature_layers, feature_maps, layers_of, pooled
 from holdfast.corruptions import Clean, GaussianNoise
 from holdfast.errors import ModelError
 from holdfast.models import CNN, MLP, ResNet, ViT, build
+from holdfast.questions.features.measurement import Layer, feature_layers, feature_maps, layer_names, layers_of, pooled
 from holdfast.rng import Streams
 from holdfast.testing.untouched import same_module, same_random_states, same_tensors
-from tests.analysis.test_separation import clusters
+from tests.questions.test_separation import clusters
 from tests.zoo import images, linear, smooth
 
 X = images(9, (1, 8, 8), dtype=torch.float32)
@@ -30,7 +30,7 @@ def test_stages_are_averaged_over_space_and_the_last_layer_is_as_it_is():
     assert not found["stage 1"].requires_grad
 
 
-def test_a_last_stage_that_is_the_penultimate_layer_is_told_once():
+def test_a_last_stage_that_is_the_penultimate_layer_appears_once():
     assert list(layers_of(small(None), X)) == ["stage 1", "stage 2", "stage 3", "stage 4", "penultimate"]
 
 
@@ -64,6 +64,25 @@ def test_batches_do_not_matter_and_noise_is_that_of_each_image():
         torch.testing.assert_close(found[-1].noisy, wanted)
         torch.testing.assert_close(found[-1].clean, model.features(X).detach())
     assert not torch.allclose(wanted, found[-1].clean, atol=1e-3)
+
+
+class Doubled(nn.Module):
+    """One stage, and features that equal it for dark images alone."""
+
+    def stages(self, x):
+        yield x.flatten(1)
+
+    def features(self, x):
+        return 2 * x.flatten(1)
+
+
+def test_layers_are_the_same_for_any_batch_size():
+    x = X.clone()
+    x[0] = 0
+    assert layer_names(Doubled(), x) == ["stage 1", "penultimate"]
+    for size in (1, 4, 9):
+        layers = feature_layers(Doubled(), x, noise=Clean(), batch_size=size)
+        assert [layer.name for layer in layers] == ["stage 1", "penultimate"]
 
 
 def test_leaves_everything_alone():

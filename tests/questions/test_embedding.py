@@ -7,10 +7,10 @@ import pytest
 import torch
 from sklearn.decomposition import PCA
 
-from holdfast.analysis.embedding import pca, tsne, umap
 from holdfast.errors import RecipeError
+from holdfast.questions.features.embedding import pca, tsne, umap
 from holdfast.testing.untouched import same_random_states
-from tests.analysis.test_separation import clusters
+from tests.questions.test_separation import clusters
 
 
 def test_pca_of_clean_features_is_applied_to_both():

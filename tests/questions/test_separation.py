@@ -7,7 +7,7 @@ import pytest
 import torch
 from sklearn.metrics import calinski_harabasz_score, silhouette_score
 
-from holdfast.analysis.separation import (
+from holdfast.questions.features.separation import (
     nearest_centroid,
     resampled,
     scatter_ratio,
@@ -61,7 +61,7 @@ def test_an_image_is_never_judged_by_itself():
 
 @pytest.mark.parametrize("distance", [0.0, 1.0, 3.0])
 def test_agrees_with_scikit_learn(distance, monkeypatch):
-    monkeypatch.setattr("holdfast.analysis.separation.BLOCK", 37)
+    monkeypatch.setattr("holdfast.questions.features.separation.BLOCK", 37)
     x, y = clusters(distance=distance)
     found = separation(x + 100, y, resamples=0)
     assert found.silhouette.value == pytest.approx(silhouette_score(x.numpy(), y.numpy()), abs=1e-10)
