@@ -105,6 +105,11 @@ class Answer:
         """How many images it rests on so far."""
         return self.key.examples if self.records else len(self.rows)
 
+    @property
+    def network(self) -> str:
+        """Name of the network: its run and which weights."""
+        return f"{self.run} ({self.key.weights})"
+
     def class_name(self, index: int) -> str:
         """Name of a class; its number where it has none."""
         return self.classes[index] if 0 <= index < len(self.classes) else str(index)
@@ -146,7 +151,7 @@ class Answers(Sequence[Answer]):
         for answer in self.each:
             remarks = [f"{name}={_plain(answer.settings.get(name))}" for name in varying]
             remarks += [f"{answer.key.examples} images"] * (len(sizes) > 1)
-            names.append(", ".join([f"{answer.run} ({answer.key.weights})", *remarks]))
+            names.append(", ".join([answer.network, *remarks]))
         return names
 
 

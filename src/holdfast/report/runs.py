@@ -162,14 +162,6 @@ def read_runs(paths: Sequence[Path]) -> tuple[RunData, ...]:
     return tuple(_labelled(run, label) for run, label in zip(runs, labels, strict=True))
 
 
-def answers_to(runs: Sequence[RunData], kind: str) -> Iterator[tuple[int, RunData, Answer]]:
-    """Answers of one kind that say something, with their run and its place."""
-    for place, run in enumerate(runs):
-        for answer in run.answers:
-            if answer.kind == kind and any(answer.result.values()):
-                yield place, run, answer
-
-
 def answers_of(runs: Sequence[RunData], question: str) -> Answers:
     """The answers to a question of all runs, with their labels."""
     return Answers(

@@ -60,6 +60,11 @@ def short(value: object) -> str:
     return f"{value:z.4g}"
 
 
+def rounded(value: float) -> float:
+    """A number with four significant digits, for charts and records: more cannot be seen."""
+    return float(f"{value:z.4g}")
+
+
 def listed(names: Sequence[str], limit: int = 4) -> str:
     """Names in a sentence, at most `limit` of them."""
     rest = len(names) - limit

@@ -26,6 +26,7 @@ from holdfast.questions.features.embedding import MAPS, Embedded
 from holdfast.questions.features.separation import Separation, separation
 from holdfast.questions.question import Material, Record
 from holdfast.rng import Streams, permutation, streams
+from holdfast.show.numbers import rounded
 from holdfast.types import Classifier, Corruption
 
 if TYPE_CHECKING:
@@ -197,10 +198,8 @@ def layer_records(question: Features, material: Material, done: int) -> Iterator
 def _plain(layer: LayerMap) -> dict[str, Any]:
     """Numbers and maps of a layer."""
     sides = {"clean": asdict(layer.clean), "noisy": asdict(layer.noisy)}
-    maps = {name: {side: _rounded(getattr(each, side)) for side in sides} for name, each in layer.maps.items()}
+    maps = {
+        name: {side: [list(map(rounded, axis)) for axis in getattr(each, side).T.tolist()] for side in sides}
+        for name, each in layer.maps.items()
+    }
     return {"name": layer.name, "size": layer.size, **sides, "maps": maps}
-
-
-def _rounded(places: Tensor) -> list[list[float]]:
-    """Coordinates with four digits: more cannot be seen."""
-    return [[float(f"{value:z.4g}") for value in axis] for axis in places.T.tolist()]

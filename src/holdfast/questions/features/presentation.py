@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from itertools import groupby, product
 from typing import Any
 
 from holdfast.questions.answers import Answer, Answers
@@ -45,59 +44,36 @@ OF_MAPS = (
 )
 
 
-@dataclass(frozen=True)
-class Measured:
-    """An answer with its layers by name."""
-
-    answer: Answer
-
-    @property
-    def network(self) -> str:
-        """Name of the network."""
-        return f"{self.answer.run} ({self.answer.key.weights})"
-
-    @property
-    def layers(self) -> Mapping[str, Record]:
-        """What was measured of each layer."""
-        return {record["name"]: record for record in self.answer.records}
-
-    @property
-    def expected(self) -> Sequence[str]:
-        """Names of all layers, also of those that were not measured yet."""
-        names: list[str] = self.answer.records[0]["layers"]
-        return names
-
-    @property
-    def labels(self) -> Sequence[int]:
-        """Classes of the images in the maps."""
-        labels: list[int] = self.answer.records[0]["label"]
-        return labels
-
-    @property
-    def noise(self) -> str:
-        """What made the noisy images."""
-        return in_words(self.answer.settings["noise"])
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """How much was measured."""
-        return len(self.layers), min(self.answer.settings["images"], self.answer.key.examples)
-
-
 def presented(answers: Answers) -> Iterator[Item]:
     """Numbers of every layer as a table and charts, and its maps; kinds of noise stand apart."""
-    every = [Measured(answer) for answer in answers if answer.records]
+    every = [answer for answer in answers if answer.records]
     if not every:
         return
     yield EXPLANATION
     yield from _notes(every)
-    groups = [list(group) for _, group in itertools.groupby(sorted(every, key=_noise), key=_noise)]
+    groups = [list(group) for _, group in groupby(sorted(every, key=_noise), key=_noise)]
     for group in groups:
         distinct = _distinct(group)
         yield from _charts(distinct)
         yield _table(distinct)
     if panels := [panel for group in groups for panel in _panels(group)]:
         yield Details("Maps", [OF_MAPS, *panels])
+
+
+def _layers(answer: Answer) -> Mapping[str, Record]:
+    """What was measured of each layer."""
+    return {record["name"]: record for record in answer.records}
+
+
+def _noise(answer: Answer) -> str:
+    """What made the noisy images."""
+    return in_words(answer.settings["noise"])
+
+
+def _images(answer: Answer) -> int:
+    """How many images the numbers are of."""
+    most: int = answer.settings["images"]
+    return min(most, answer.key.examples)
 
 
 def in_words(value: Any) -> str:
@@ -113,14 +89,14 @@ def in_words(value: Any) -> str:
     return number_written(value) if isinstance(value, float) else str(value)
 
 
-def _table(group: Sequence[Measured]) -> Table:
+def _table(group: Sequence[Answer]) -> Table:
     """Layers down, with all networks next to each other."""
     rows = []
-    for name, one, side in itertools.product(_names(group), group, SIDES):
-        if layer := one.layers.get(name):
-            cells = [Cell(one.network, words=True), *(_cell(layer, side, measure) for measure in MEASURES)]
+    for name, answer, side in product(_names(group), group, SIDES):
+        if layer := _layers(answer).get(name):
+            cells = [Cell(answer.network, words=True), *(_cell(layer, side, measure) for measure in MEASURES)]
             rows.append((f"{name} ({count(layer['size'])}), {side}", cells))
-    caption = f"Separation of the classes, {group[0].noise}, {counts([one.size[1] for one in group])} images"
+    caption = f"Separation of the classes, {_noise(group[0])}, {counts([*map(_images, group)])} images"
     return Table(caption, "Layer (size)", ("Run", *MEASURES.values()), rows)
 
 
@@ -142,68 +118,62 @@ def _interval(number: Mapping[str, Any], measure: str) -> tuple[float, float]:
     return (max(0.0, low), min(1.0, high)) if measure in SHARES else (low, high)
 
 
-def _charts(group: Sequence[Measured]) -> Iterator[Chart]:
+def _charts(group: Sequence[Answer]) -> Iterator[Chart]:
     """The numbers as lines over the layers, where there are several."""
     names = _names(group)
     ticks = tuple("last" if name == PENULTIMATE else name.removeprefix("stage ") for name in names)
     for measure, title in CHARTS.items():
-        curves = [_curve(one, names, side, measure) for one in group for side in SIDES]
+        curves = [_curve(answer, names, side, measure) for answer in group for side in SIDES]
         curves = [curve for curve in curves if curve.x]
         if curves and len(names) > 1:
-            title = f"{title}, {group[0].noise}"
+            title = f"{title}, {_noise(group[0])}"
             yield Chart(title, "stage; last: penultimate", tuple(curves), measure in SHARES, ticks=ticks)
 
 
-def _curve(one: Measured, names: Sequence[str], side: str, measure: str) -> Curve:
-    places = [(float(place), one.layers[name][side][measure]) for place, name in enumerate(names) if name in one.layers]
-    points = [(place, number) for place, number in places if number["value"] is not None]
-    ends = [_interval(number, measure) for _, number in points]
-    return Curve(
-        one.answer.place, f"{side} images, {one.answer.key.weights} weights", tuple(place for place, _ in points),
-        tuple(number["value"] for _, number in points), tuple(low for low, _ in ends), tuple(high for _, high in ends),
-    )  # fmt: skip
+def _curve(answer: Answer, names: Sequence[str], side: str, measure: str) -> Curve:
+    layers = _layers(answer)
+    places = [(float(place), layers[name][side][measure]) for place, name in enumerate(names) if name in layers]
+    points = [(x, number["value"], *_interval(number, measure)) for x, number in places if number["value"] is not None]
+    x, y, low, high = zip(*points, strict=True) if points else ((),) * 4
+    return Curve(answer.place, f"{side} images, {answer.key.weights} weights", x, y, low, high)
 
 
-def _panels(group: Sequence[Measured]) -> Iterator[Panel]:
+def _panels(group: Sequence[Answer]) -> Iterator[Panel]:
     """The maps of each layer, all networks next to each other on one scale."""
-    for kind, name in itertools.product(MAPS, _names(group)):
-        some = [one for one in group if kind in one.layers.get(name, {}).get("maps", {})]
-        if some:
-            class_name = some[0].answer.class_name
-            maps = [(one.network, _points(one.layers[name]["maps"][kind]), one.labels) for one in some]
-            keys = legend([label for one in some for label in one.labels], class_name)
-            title = f"{name.capitalize()}, {MAPS[kind]}, {some[0].noise}"
-            yield Panel(title, "dots", scatters(maps, class_name), keys)
+    for kind, name in product(MAPS, _names(group)):
+        places = [(answer, _layers(answer).get(name, {}).get("maps", {}).get(kind)) for answer in group]
+        maps = [
+            (answer.network, [list(zip(*sides[side], strict=True)) for side in SIDES], answer.records[0]["label"])
+            for answer, sides in places
+            if sides
+        ]
+        if maps:
+            class_name = group[0].class_name
+            keys = legend([label for _, _, labels in maps for label in labels], class_name)
+            yield Panel(
+                f"{name.capitalize()}, {MAPS[kind]}, {_noise(group[0])}", "dots", scatters(maps, class_name), keys
+            )
 
 
-def _points(places: Mapping[str, Sequence[Sequence[float]]]) -> list[list[tuple[float, float]]]:
-    """Clean and noisy points."""
-    return [[(x, y) for x, y in zip(*places[side], strict=True)] for side in SIDES]
-
-
-def _noise(one: Measured) -> str:
-    return one.noise
-
-
-def _distinct(group: Sequence[Measured]) -> list[Measured]:
+def _distinct(group: Sequence[Answer]) -> list[Answer]:
     """One answer of each network: that with most images, whatever maps it has."""
-    best = {one.network: one for one in sorted(group, key=lambda one: one.size)}
+    best = {one.network: one for one in sorted(group, key=lambda one: (len(one.records), _images(one)))}
     return [one for one in group if best[one.network] is one]
 
 
-def _names(group: Sequence[Measured]) -> list[str]:
+def _names(group: Sequence[Answer]) -> list[str]:
     """Layers of all networks from the first to the last."""
-    names = {name for one in group for name in one.layers}
+    names = {name for answer in group for name in _layers(answer)}
     return sorted(names, key=lambda name: (name == PENULTIMATE, int("".join(filter(str.isdecimal, name)) or 0)))
 
 
-def _notes(every: Sequence[Measured]) -> Iterator[str]:
-    alone = dict.fromkeys(one.network for one in every if [*one.expected] == [PENULTIMATE])
+def _notes(every: Sequence[Answer]) -> Iterator[str]:
+    alone = dict.fromkeys(one.network for one in every if one.records[0]["layers"] == [PENULTIMATE])
     if alone:
         yield f"Of {', '.join(alone)} there is only the penultimate layer: the network shows no stages."
-    interrupted = dict.fromkeys(one.network for one in every if len(one.layers) < len(one.expected))
+    interrupted = dict.fromkeys(one.network for one in every if len(one.records) < len(one.records[0]["layers"]))
     if interrupted:
         yield f"Of {', '.join(interrupted)} some layers are missing: the analysis was interrupted; repeat it to resume."
-    classes = {label for one in every for label in one.labels}
-    if len(classes) > STYLES and any(one.answer.settings["maps"] for one in every):
+    classes = {label for one in every for label in one.records[0]["label"] if one.settings["maps"]}
+    if len(classes) > STYLES:
         yield f"There are {len(classes)} classes, more than marks: those after {STYLES} repeat."

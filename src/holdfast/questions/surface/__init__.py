@@ -61,9 +61,7 @@ class LossSurface:
         """The images and the size of the square, with attacks and other networks as the directions name them."""
         from holdfast.questions.surface.directions import surfaces
 
-        measurement, hashes = surfaces(self, context)
-        settings = {"show": list(measurement.examples), "radius": measurement.radius}
-        return Prepared(measurement, {**settings, **({"others": hashes} if hashes else {})})
+        return surfaces(self, context)
 
     @staticmethod
     def present(answers: Answers) -> Iterator[Item]:

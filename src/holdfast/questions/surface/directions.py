@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +12,7 @@ from torch import Tensor
 
 from holdfast.attacks import ATTACKS
 from holdfast.errors import unknown
-from holdfast.questions.question import Context, Material, Record
+from holdfast.questions.question import Context, Material, Prepared, Record
 from holdfast.questions.surface.measurement import (
     Plane,
     Surface,
@@ -23,6 +22,7 @@ from holdfast.questions.surface.measurement import (
     plane_through,
 )
 from holdfast.rng import Streams
+from holdfast.show.numbers import rounded
 from holdfast.threat import THREATS
 from holdfast.types import Attack, Classifier
 
@@ -42,27 +42,22 @@ class Surfaces:
     """The loss on planes through images, a record for each image.
 
     Args:
-        along: names of both directions.
+        question: directions, grid and whether points are cut.
         examples: indices of the images.
         radius: half of the side of the square.
-        steps: grid points from the image to the edge.
-        clip: whether points are cut to [0, 1].
         attacks: by the name of their direction.
         others: other networks that are attacked, by the name of the direction.
     """
 
     axes: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "loss": ("second direction", "first direction"),
-        "prediction": ("second direction", "first direction"),
+        **dict.fromkeys(("loss", "prediction"), ("second direction", "first direction")),
         "marks": ("attack", "direction"),
         "replaced": ("direction",),
     }
 
-    along: tuple[str, ...]
+    question: LossSurface
     examples: tuple[int, ...]
     radius: float
-    steps: int
-    clip: bool
     attacks: Mapping[str, Attack]
     others: Mapping[str, Classifier]
 
@@ -78,7 +73,7 @@ class Surfaces:
             x, y = material.x[row], material.y[row]
             plane = self._plane(material.model, x, y, material.rng[row])
             surface = loss_surface(
-                material.model, x, y, plane, radius=self.radius, steps=self.steps, clip=self.clip,
+                material.model, x, y, plane, radius=self.radius, steps=self.question.steps, clip=self.question.clip,
                 batch=material.batch_size,
             )  # fmt: skip
             yield _record(surface, plane, example, int(y))
@@ -88,26 +83,27 @@ class Surfaces:
             return gradient_plane(model, x, y, rng=rng)
         ends = [
             self.attacks[word](self.others.get(word, model), x, y, rng=rng.split(f"attack {number}"))
-            for number, word in enumerate(self.along)
+            for number, word in enumerate(self.question.along)
             if word in self.attacks
         ]
         return plane_through(x, ends, rng=rng)
 
 
-def surfaces(question: LossSurface, context: Context) -> tuple[Surfaces, dict[str, str]]:
-    """What measures a question, and the hashes of the other networks that it names.
+def surfaces(question: LossSurface, context: Context) -> Prepared:
+    """What measures a question: its images and the size of its square, with the attacks and networks that it names.
 
     Raises:
         ValueError: if there is no such attack or no such example.
     """
     attacks = {word: _attack(word, question.norm, question.eps) for word in question.along if word not in WORDS}
     others = {word: context.load(Path(word.partition("@")[2])) for word in attacks if "@" in word}
-    measurement = Surfaces(
-        along=question.along, examples=_examples(question.show, context.test.index.tolist()),
-        radius=question.radius or _reach([*attacks.values()], context.test.batch([0])[0]), steps=question.steps,
-        clip=question.clip, attacks=attacks, others={word: one.model for word, one in others.items()},
-    )  # fmt: skip
-    return measurement, {word: one.weights_hash for word, one in others.items()}
+    examples = _examples(question.show, context.test.index.tolist())
+    radius = question.radius or _reach([*attacks.values()], context.test.batch([0])[0])
+    models = {word: one.model for word, one in others.items()}
+    hashes = {word: one.weights_hash for word, one in others.items()}
+    measurement = Surfaces(question=question, examples=examples, radius=radius, attacks=attacks, others=models)
+    settings = {"show": list(examples), "radius": radius}
+    return Prepared(measurement, {**settings, **({"others": hashes} if hashes else {})})
 
 
 def _attack(word: str, norm: str, eps: float) -> Attack:
@@ -141,24 +137,18 @@ def _examples(stated: Sequence[int] | None, available: Sequence[int]) -> tuple[i
 
 def _record(surface: Surface, plane: Plane, example: int, label: int) -> Record:
     loss, prediction = surface.loss[0], surface.prediction[0]
-    middle = len(loss) // 2
     numbers = {
-        "here": float(loss[middle, middle]),
-        "highest": float(loss.max()),
-        "right": float((prediction == label).double().mean()),
-        "nearest": float(nearest_change(surface)[0]),
+        "here": loss[len(loss) // 2, len(loss) // 2],
+        "highest": loss.max(),
+        "right": (prediction == label).double().mean(),
+        "nearest": nearest_change(surface)[0],
     }
     return {
         "example": example,
         "label": label,
-        "numbers": {name: _rounded(value) for name, value in numbers.items()},
-        "loss": [[_rounded(value) for value in row] for row in loss.tolist()],
-        "prediction": prediction.tolist(),
-        "marks": [[_rounded(value) for value in mark] for mark in plane.marks[0].tolist()],
-        "replaced": plane.replaced[0].tolist(),
+        "numbers": {name: rounded(float(value)) for name, value in numbers.items()},
+        "loss": [list(map(rounded, row)) for row in loss.tolist()],
+        "prediction": prediction,
+        "marks": [list(map(rounded, mark)) for mark in plane.marks[0].tolist()],
+        "replaced": plane.replaced[0],
     }
-
-
-def _rounded(value: float) -> float | None:
-    """Four digits, since more cannot be seen; None for infinities and what is no number."""
-    return float(f"{value:z.4g}") if math.isfinite(value) else None

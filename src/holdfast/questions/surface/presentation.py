@@ -13,7 +13,7 @@ from holdfast.questions.surface.relief import relief
 from holdfast.show.chart import Chart
 from holdfast.show.figures import SCALE, Figure, Key, figure, plain
 from holdfast.show.items import Item
-from holdfast.show.numbers import percent, short
+from holdfast.show.numbers import percent, rounded, short
 from holdfast.show.pictures import Panel
 from holdfast.show.table import Cell, Table
 
@@ -44,14 +44,9 @@ class Shown:
     record: Record
 
     @property
-    def network(self) -> str:
-        """Name of the network."""
-        return f"{self.answer.run} ({self.answer.key.weights})"
-
-    @property
     def example(self) -> str:
         """The image of this network."""
-        return f"{self.network}, example {self.record['example']}"
+        return f"{self.answer.network}, example {self.record['example']}"
 
     @property
     def attacks(self) -> Sequence[tuple[str, tuple[float, float]]]:
@@ -78,7 +73,7 @@ def presented(answers: Answers) -> Iterator[Item]:
         for shown in group:
             label = shown.answer.class_name(shown.record["label"])
             title = f"{shown.example}, class {label}, {shown.plane}"
-            yield heat_map(title, shown, high)
+            yield _heat_map(title, shown, high)
             yield _relief(f"{title}, in relief", shown, high)
     yield _table(groups)
 
@@ -91,7 +86,7 @@ def _groups(answers: Answers) -> list[list[Shown]]:
         for record in answer.records:
             shown = Shown(answer, record)
             key = (tuple(answer.settings["along"]), record["example"], alike)
-            groups.setdefault(key, {})[shown.network] = shown
+            groups.setdefault(key, {})[answer.network] = shown
     return [list(groups[key].values()) for key in sorted(groups)]
 
 
@@ -121,14 +116,8 @@ def _number(value: float | None) -> str:
     return "none" if value is None else short(float(value))
 
 
-def heat_map(title: str, shown: Shown, high: float) -> Figure:
-    """The loss as colours, with borders of the predicted classes and the points that the plane was made through.
-
-    Args:
-        title: of the figure.
-        shown: the surface.
-        high: loss of the strongest colour, the same in pictures to compare.
-    """
+def _heat_map(title: str, shown: Shown, high: float) -> Figure:
+    """The loss as colours up to `high`, with borders of the predicted classes and the points that span the plane."""
     record, places = shown.record, positions(shown.answer.settings)
     along, across = directions(shown.answer.settings["along"])
     drawn = figure(Chart(title, along, (), False), [""], "")
@@ -175,24 +164,20 @@ def borders(prediction: Sequence[Sequence[int]], positions: Sequence[float]) -> 
     for row, classes in enumerate(prediction):
         for column, here in enumerate(classes):
             a, b = positions[column], positions[row]
+            left, right, below, above = map(rounded, (a - half, a + half, b - half, b + half))
             if column and classes[column - 1] != here:
-                x += [a - half, a - half, None]
-                y += [b - half, b + half, None]
+                x += [left, left, None]
+                y += [below, above, None]
             if row and prediction[row - 1][column] != here:
-                x += [a - half, a + half, None]
-                y += [b - half, b - half, None]
-    return [_rounded(value) for value in x], [_rounded(value) for value in y]
+                x += [left, right, None]
+                y += [below, below, None]
+    return x, y
 
 
-def _rounded(value: float | None) -> float | None:
-    """Four digits: more cannot be seen."""
-    return None if value is None else float(f"{value:z.4g}")
-
-
-def positions(settings: Mapping[str, Any]) -> list[Any]:
+def positions(settings: Mapping[str, Any]) -> list[float]:
     """Places of the grid along a direction."""
     steps = settings["steps"]
-    return [_rounded(settings["radius"] * (place - steps) / steps) for place in range(2 * steps + 1)]
+    return [rounded(settings["radius"] * (place - steps) / steps) for place in range(2 * steps + 1)]
 
 
 def directions(along: Sequence[str]) -> tuple[str, str]:
