@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -31,6 +32,15 @@ from holdfast.show import numbers
 )
 def test_numbers_are_written_one_way(written: str, expected: str) -> None:
     assert written.replace("\u00a0", " ") == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(0.123456, 0.1235), (-1234567.0, -1235000.0), (1.5e-9, 1.5e-9), (2.0, 2.0), (math.inf, math.inf)],
+)
+def test_charts_have_four_digits(value: float, expected: float) -> None:
+    assert numbers.rounded(value) == expected
+    assert str(numbers.rounded(-0.0)) == "0.0"
 
 
 @pytest.mark.parametrize("value", [-0.0, -1e-9])

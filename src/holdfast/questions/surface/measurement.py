@@ -141,9 +141,9 @@ def _plane(first: Tensor, second: Tensor | None, rng: Streams, moves: Sequence[T
     flat = first.flatten(1).double()
     u, zero = _unit(flat, rng.split("first").normal(flat))
     random = _orthogonal(rng.split("second").normal(flat), u)
-    asked = random if second is None else second.flatten(1).double()
-    rest = _orthogonal(asked, u)
-    parallel = rest.norm(dim=1) <= PARALLEL * asked.norm(dim=1)
+    stated = random if second is None else second.flatten(1).double()
+    rest = _orthogonal(stated, u)
+    parallel = rest.norm(dim=1) <= PARALLEL * stated.norm(dim=1)
     v, _ = _unit(torch.where(parallel[:, None], 0.0, rest), random)
     v = _unit(_orthogonal(v, u), random)[0]  # once more: rounding of nearly parallel directions
     marks = [torch.stack([(move.flatten(1).double() * axis).sum(1) for axis in (u, v)], dim=1) for move in moves]
