@@ -46,6 +46,7 @@ class RunData:
         graded_galleries: their images.
         measures: what analyses found of single examples; empty when nobody asked.
         answered: answers to questions, as stored.
+        outdated: names of questions whose answers an earlier version stored in another form.
     """
 
     label: str
@@ -60,6 +61,7 @@ class RunData:
     graded_galleries: tuple[Gallery, ...] = ()
     measures: tuple[Measured, ...] = ()
     answered: tuple[Answered, ...] = ()
+    outdated: tuple[str, ...] = ()
 
     @cached_property
     def weights(self) -> tuple[str, ...]:
@@ -136,6 +138,7 @@ def read_run(path: Path) -> RunData:
             graded_galleries=tuple(shown for shown in galleries if shown.check in names),
             measures=tuple(read_measured(path, answers)),
             answered=tuple(Store(path).read_all()),
+            outdated=tuple(Store(path).earlier()),
         ),
         name,
     )

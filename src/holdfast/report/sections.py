@@ -102,6 +102,19 @@ def _presented(runs: Sequence[RunData], labels: Sequence[str]) -> Iterator[Prese
     for name, home in QUESTIONS.items():
         with _of_stored_answers(home.title):
             answers, identifier = answers_of(runs, name), name.replace("_", "-")
-            parts = parts_of(home.present(answers), labels, identifier) if len(answers) else ()
+            items = [*_outdated(runs, name), *(home.present(answers) if len(answers) else ())]
+            parts = parts_of(items, labels, identifier)
         if parts:
             yield Presented(identifier, home.title, parts)
+
+
+def _outdated(runs: Sequence[RunData], name: str) -> Iterator[str]:
+    """Which runs have an answer that only an earlier version reads, and what to do."""
+    outdated = [
+        run.label
+        for run in runs
+        if name in run.outdated and not any(answer.key.question == name for answer in run.answered)
+    ]
+    if outdated:
+        command = f"holdfast analyse {name.replace('_', '-')}"
+        yield f"{', '.join(outdated)}: the answer of an earlier version is no longer read; ask again with {command}."
