@@ -79,7 +79,9 @@ def test_a_header_that_promises_more_than_the_archive_holds_is_damage(tmp_path):
     np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": (10**12, 28, 28)})
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as members:
         members.writestr("x_test.npy", header.getvalue() + b"0" * 100)
-    with pytest.raises(DataError, match=r"x_test: expected an array; got 100 bytes, which shape \(1000000000000, 28, 28\)"):
+    with pytest.raises(
+        DataError, match=r"x_test: expected an array; got 100 bytes, which shape \(1000000000000, 28, 28\)"
+    ):
         Npz(path=str(tmp_path / "a.npz"))()
 
 

@@ -126,7 +126,11 @@ def _require_kind(name: str, kind: Any, depth: int = 0) -> None:
         ValueError: naming the column.
     """
     inner = [kind.inner] if isinstance(kind, pl.List) else [one.dtype for one in getattr(kind, "fields", ())]
-    if depth > 4 or not (inner or isinstance(kind, pl.Struct) or kind.is_numeric() or kind in KINDS) or kind.is_decimal():
+    if (
+        depth > 4
+        or not (inner or isinstance(kind, pl.Struct) or kind.is_numeric() or kind in KINDS)
+        or kind.is_decimal()
+    ):
         raise ValueError(f"a column {name[:40]!r} of the kind {str(kind)[:40]}")
     for one in inner:
         _require_kind(name, one, depth + 1)

@@ -25,7 +25,8 @@ def parse_record(kind: type[Kind], value: Any) -> Kind:
     Raises:
         ValueError: in one line, naming the first field that is missing, unknown or of another type.
     """
-    checked = check_fields(_fields_of(kind), value)
+    dataclass: Any = kind
+    checked = check_fields(_fields_of(dataclass), value)
     return kind(**{name: getattr(checked, name) for name in checked.model_fields_set})
 
 

@@ -137,7 +137,7 @@ def _require_values(path: Path, frame: pl.DataFrame) -> None:
         low, high = frame[name].min(), frame[name].max()
         if len(frame) and (low < lowest or (name != "example" and high >= MOST_CLASSES)):  # type: ignore[operator]
             limit = f"{lowest} or more" if name == "example" else f"{lowest} to {MOST_CLASSES - 1}"
-            raise LedgerError(f"{path}: expected {limit} in the column {name}; got {low} to {high}")
+            raise LedgerError(f"{path}: expected {limit} in the column {name}; got {low!r} to {high!r}")
 
 
 def _kind(kind: Any) -> str:

@@ -133,7 +133,9 @@ def test_emnist_is_turned_upright_and_letters_count_from_nought(tmp_path: Path, 
 def test_an_emnist_archive_without_the_split_is_named(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "gzip.zip", "w") as archive:
         archive.writestr("gzip/other.gz", gzip.compress(b""))
-    with pytest.raises(DataError, match=r"gzip\.zip: gzip/emnist-mnist-train-images-idx3-ubyte\.gz: expected an IDX file"):
+    with pytest.raises(
+        DataError, match=r"gzip\.zip: gzip/emnist-mnist-train-images-idx3-ubyte\.gz: expected an IDX file"
+    ):
         Emnist(split="mnist")(tmp_path)
     (tmp_path / "gzip.zip").unlink()
     with pytest.raises(DataError, match=r"^emnist: found neither gzip\.zip.*emnist_mnist\.npz.*data fetch emnist$"):

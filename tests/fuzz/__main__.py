@@ -55,7 +55,9 @@ def summarise(tallies):
     for name, tally in tallies.items():
         rate = tally.executions / max(tally.seconds, 1e-9)
         memory = f"{tally.memory / 1e6:.1f} MB"
-        print(f"{name:<30} {tally.executions:>10,} {rate:>10,.0f} {len(tally.outcomes):>8} {len(tally.broken):>8} {memory:>9}")
+        print(
+            f"{name:<30} {tally.executions:>10,} {rate:>10,.0f} {len(tally.outcomes):>8} {len(tally.broken):>8} {memory:>9}"
+        )
     total, broken = (sum(getter(tally) for tally in tallies.values()) for getter in (_executions, _broken))
     print(f"{'all':<30} {total:>10,} {'':>10} {'':>8} {broken:>8}")
 

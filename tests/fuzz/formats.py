@@ -16,7 +16,27 @@ from PIL import Image
 
 from tests.fuzz.mutations import EXTREMES, HOSTILE, damaged, edited, respelled, with_length
 
-DTYPES = ("|u1", "<f4", ">f8", "<f2", "<i8", ">i2", "|b1", "<c8", "|S3", "<U4", "<U1000000000", "|V8", "|O", "<M8[s]", "|V0", "<f16", "x", "", "<U0")
+DTYPES = (
+    "|u1",
+    "<f4",
+    ">f8",
+    "<f2",
+    "<i8",
+    ">i2",
+    "|b1",
+    "<c8",
+    "|S3",
+    "<U4",
+    "<U1000000000",
+    "|V8",
+    "|O",
+    "<M8[s]",
+    "|V0",
+    "<f16",
+    "x",
+    "",
+    "<U0",
+)
 SHAPES = ("()", "(0,)", "(1,)", "(-1,)", "(4, 8, 8)", "(2**40,)", "(1099511627776, 28, 28)", "(4, 0, 8)", "(1.5,)", "('a',)", "(True,)", "(9" + "9" * 5000 + ",)", "(1,) * 70")  # fmt: skip
 ARRAYS = (
     np.zeros(0), np.zeros(()), np.zeros((4, 8, 8)), np.full((4, 8, 8), np.nan), np.zeros((4, 8, 8), np.complex64),
@@ -53,7 +73,21 @@ def tar_edited(content, draw, seeds):
         return gzip.compress(damaged(inner, draw, [bytes(inner)]), 1)
     at = draw.choice(blocks)
     name, field = draw.choice(((124, 12), (156, 1), (0, 100), (157, 100), (345, 155), (100, 8), (257, 8)))
-    block = draw.choice((b"7" * field, b"\x80" + b"\xff" * (field - 1), b"-1", b"", b"/etc/passwd", b"5", b"S", b"x", b"L", b"1", draw.randbytes(field)))
+    block = draw.choice(
+        (
+            b"7" * field,
+            b"\x80" + b"\xff" * (field - 1),
+            b"-1",
+            b"",
+            b"/etc/passwd",
+            b"5",
+            b"S",
+            b"x",
+            b"L",
+            b"1",
+            draw.randbytes(field),
+        )
+    )
     inner[at + name : at + name + field] = block[:field].ljust(field, b"\0")
     inner[at + 148 : at + 156] = b" " * 8
     inner[at + 148 : at + 156] = f"{sum(inner[at : at + 512]):06o}\0 ".encode()
@@ -74,7 +108,10 @@ def zip_edited(content, draw, seeds, inner=damaged):
         members[at] = draw.choice(("", "a", "../a", "x_test.npy", "y_train.npy", "\0", name + "/", "a" * 60000)), data
     else:
         del members[at]
-    target, kind = io.BytesIO(), draw.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA))
+    target, kind = (
+        io.BytesIO(),
+        draw.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)),
+    )
     with zipfile.ZipFile(target, "w", kind) as archive:
         for name, data in members:
             archive.writestr(zipfile.ZipInfo(name), data, kind)
@@ -89,12 +126,30 @@ def npy_edited(content, draw, seeds):
         return buffer.getvalue()
     length = struct.unpack("<H", content[8:10])[0]
     header, data = content[10 : 10 + length].decode("latin1"), content[10 + length :]
-    fields = eval(header, {}) if header.startswith("{'descr'") else {"descr": "|u1", "shape": (1,), "fortran_order": False}
+    fields = (
+        eval(header, {}) if header.startswith("{'descr'") else {"descr": "|u1", "shape": (1,), "fortran_order": False}
+    )
     texts = {name: repr(value) for name, value in fields.items()}
     name = draw.choice(("descr", "shape", "shape", "fortran_order"))
-    texts[name] = draw.choice({"descr": [*map(repr, DTYPES), "[('a', '<f4')]", "1", "[('a', '|O')]"], "shape": SHAPES, "fortran_order": ["True", "1", "None"]}[name])
+    texts[name] = draw.choice(
+        {
+            "descr": [*map(repr, DTYPES), "[('a', '<f4')]", "1", "[('a', '|O')]"],
+            "shape": SHAPES,
+            "fortran_order": ["True", "1", "None"],
+        }[name]
+    )
     text = "{" + ", ".join(f"'{name}': {value}" for name, value in texts.items()) + "}"
-    text = draw.choice((text, text, text, "{" * 300, "(" * 5000, text + "#" * 20000, respelled(text.encode(), draw, [header.encode()]).decode("latin1")))
+    text = draw.choice(
+        (
+            text,
+            text,
+            text,
+            "{" * 300,
+            "(" * 5000,
+            text + "#" * 20000,
+            respelled(text.encode(), draw, [header.encode()]).decode("latin1"),
+        )
+    )
     header = text.encode("latin1", "replace") + b"\n"
     version = draw.choice((b"\x01\x00", b"\x01\x00", b"\x02\x00", b"\x03\x00", b"\x09\x00"))
     size = struct.pack("<H", len(header) % 65536) if version == b"\x01\x00" else struct.pack("<I", len(header))
@@ -118,7 +173,20 @@ def safetensors_edited(content, draw, seeds):
         name = draw.choice(sorted(metadata))
         metadata[name] = draw.choice((_other_text, _json_inside, _yaml_inside))(metadata[name], draw)
     else:
-        values = (*HOSTILE, "F64", "F16", "BF16", "I64", "BOOL", "F8_E4M3", "U8", [0, 2**62], [2**32, 2**32], [2**60], [0] * 30)
+        values = (
+            *HOSTILE,
+            "F64",
+            "F16",
+            "BF16",
+            "I64",
+            "BOOL",
+            "F8_E4M3",
+            "U8",
+            [0, 2**62],
+            [2**32, 2**32],
+            [2**60],
+            [0] * 30,
+        )
         tree = edited(tree, draw, values)
     return with_length(json.dumps(tree).encode("utf-8", "surrogatepass"), data)
 
@@ -137,9 +205,30 @@ def _yaml_inside(text, draw):
 
 def _tensors():
     zero = torch.zeros(2, 3)
-    yield from (torch.zeros(0), torch.tensor(1.0), zero, zero.to_sparse(), zero.to_sparse_csr(), zero.to(torch.complex64), zero.long())
-    yield from (zero.bool(), zero.half(), zero.bfloat16(), torch.full((3,), torch.nan), zero.expand(5, 2, 3), zero.T, torch.nn.Parameter(zero))
-    yield from (torch.quantize_per_tensor(zero, 0.1, 0, torch.quint8), torch.zeros(1).expand(10**9), zero.to("meta"), zero.to(torch.float8_e4m3fn))
+    yield from (
+        torch.zeros(0),
+        torch.tensor(1.0),
+        zero,
+        zero.to_sparse(),
+        zero.to_sparse_csr(),
+        zero.to(torch.complex64),
+        zero.long(),
+    )
+    yield from (
+        zero.bool(),
+        zero.half(),
+        zero.bfloat16(),
+        torch.full((3,), torch.nan),
+        zero.expand(5, 2, 3),
+        zero.T,
+        torch.nn.Parameter(zero),
+    )
+    yield from (
+        torch.quantize_per_tensor(zero, 0.1, 0, torch.quint8),
+        torch.zeros(1).expand(10**9),
+        zero.to("meta"),
+        zero.to(torch.float8_e4m3fn),
+    )
     yield torch.empty_strided((2, 2), (0, 1))
 
 
@@ -182,7 +271,9 @@ def parquet_edited(content, draw, seeds):
         frame = pl.concat([frame] * draw.choice((0, 2, 50))) if frame.columns and way > 0.82 else frame.clear()
     buffer = io.BytesIO()
     codec = draw.choice(("zstd", "snappy", "gzip", "lz4", "brotli", "uncompressed"))
-    frame.write_parquet(buffer, compression=codec, row_group_size=draw.choice((None, 1)), data_page_size=draw.choice((None, 1)))
+    frame.write_parquet(
+        buffer, compression=codec, row_group_size=draw.choice((None, 1)), data_page_size=draw.choice((None, 1))
+    )
     return buffer.getvalue()
 
 
@@ -190,8 +281,27 @@ def _column(name, rows, draw):
     kind = draw.choice(COLUMNS)
     if draw.random() < 0.5:
         return pl.Series(name, [None] * rows, dtype=kind)
-    values = draw.choice(([0], [-1], [2**31 - 1], [1.5], [float("nan")], [float("inf")], ["a"], ["\0"], ["x" * 5000], ["{}"], ["[" * 5000], ['{"threat": 1}'], [[None]], [True]))
-    return pl.Series(name, values * rows, strict=False).cast(draw.choice((kind, pl.Series(values, strict=False).dtype)), strict=False)
+    values = draw.choice(
+        (
+            [0],
+            [-1],
+            [2**31 - 1],
+            [1.5],
+            [float("nan")],
+            [float("inf")],
+            ["a"],
+            ["\0"],
+            ["x" * 5000],
+            ["{}"],
+            ["[" * 5000],
+            ['{"threat": 1}'],
+            [[None]],
+            [True],
+        )
+    )
+    return pl.Series(name, values * rows, strict=False).cast(
+        draw.choice((kind, pl.Series(values, strict=False).dtype)), strict=False
+    )
 
 
 def png_edited(content, draw, seeds):
@@ -205,7 +315,9 @@ def png_edited(content, draw, seeds):
     kind, data = chunks[at]
     if kind == b"IHDR" and draw.random() < 0.7:
         sizes = [draw.choice((*EXTREMES[:11], 8)) % 2**32 for _ in range(2)]
-        data = struct.pack(">II", *sizes) + bytes([draw.choice((1, 2, 4, 8, 16, 255)), draw.randrange(8), 0, 0, draw.randrange(3)])
+        data = struct.pack(">II", *sizes) + bytes(
+            [draw.choice((1, 2, 4, 8, 16, 255)), draw.randrange(8), 0, 0, draw.randrange(3)]
+        )
     elif kind == b"IDAT" and draw.random() < 0.2:
         data = zlib.compress(bytes(50_000_000), 1)
     else:
@@ -220,7 +332,9 @@ def picture_redrawn(content, draw, seeds):
     mode = draw.choice(("1", "L", "P", "RGB", "RGBA", "CMYK", "I;16", "I", "F", "LA", "YCbCr"))
     size = draw.choice(((8, 8), (1, 1), (1, 3000), (9, 8), (300, 300), (2000, 1500)))
     buffer = io.BytesIO()
-    Image.new(mode, size).save(buffer, draw.choice(("PNG", "JPEG", "BMP", "PPM", "TIFF", "WEBP", "GIF", "ICO", "EPS", "PDF")))
+    Image.new(mode, size).save(
+        buffer, draw.choice(("PNG", "JPEG", "BMP", "PPM", "TIFF", "WEBP", "GIF", "ICO", "EPS", "PDF"))
+    )
     return buffer.getvalue()
 
 

@@ -83,7 +83,11 @@ def trained_run(place):
 def torch_weights():
     state = {"a.weight": torch.ones(2, 3), "a.bias": torch.zeros(2), "b": torch.ones(2, dtype=torch.float16).long()}
     found = []
-    for content, zipped in ((state, True), (state, False), ({"state_dict": state, "epoch": 1, "best": [0.5, None]}, True)):
+    for content, zipped in (
+        (state, True),
+        (state, False),
+        ({"state_dict": state, "epoch": 1, "best": [0.5, None]}, True),
+    ):
         buffer = io.BytesIO()
         torch.save(content, buffer, _use_new_zipfile_serialization=zipped)
         found.append(buffer.getvalue())
@@ -177,7 +181,14 @@ def cifar_others(place):
 def cifar_tar():
     y = np.arange(100, dtype=np.uint8)
     content = records(np.zeros((100, 3, 32, 32), np.uint8), y // 5, y)
-    return [tar_of({f"{HUNDRED.folder}/{HUNDRED.train[0]}": content, f"{HUNDRED.folder}/{HUNDRED.test[0]}": content[: 2 * 3074]})]
+    return [
+        tar_of(
+            {
+                f"{HUNDRED.folder}/{HUNDRED.train[0]}": content,
+                f"{HUNDRED.folder}/{HUNDRED.test[0]}": content[: 2 * 3074],
+            }
+        )
+    ]
 
 
 def mat():
@@ -230,7 +241,9 @@ def _evaluated():
         write_verdicts(path, stored("digits", "best", "ab12", 0, _verdicts()))
         key = AnswerKey(**KEY)
         Store(path).write(key)
-        Store(path).append(key, 0, "a", {"example": [0, 1, 2], "label": [0] * 3, **COLUMNS, "reached": [True, False, True]})
+        Store(path).append(
+            key, 0, "a", {"example": [0, 1, 2], "label": [0] * 3, **COLUMNS, "reached": [True, False, True]}
+        )
         for file in path.rglob("checksums.txt"):
             file.unlink()
         return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
@@ -271,7 +284,14 @@ def run_json():
 
 
 def foreign():
-    network = {"model": {"cnn": {}}, "data": {"source": "digits"}, "weights": None, "mean": None, "std": None, "seed": 0}
+    network = {
+        "model": {"cnn": {}},
+        "data": {"source": "digits"},
+        "weights": None,
+        "mean": None,
+        "std": None,
+        "seed": 0,
+    }
     small = {**network, "model": {"mlp": {"hidden": [8]}}, "mean": [0.5], "std": [0.25]}
     return [json.dumps({"name": "a", "network": one}).encode() for one in (network, small)]
 

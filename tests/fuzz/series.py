@@ -111,7 +111,9 @@ def _blame(tally, shared, code, words):
     count, size = HEAD.unpack_from(shared)
     content = shared[HEAD.size : HEAD.size + size]
     tally.executions += 1
-    ended = "hang" if code == -signal.SIGKILL else f"death by {signal.Signals(-code).name if code and code < 0 else code}"
+    ended = (
+        "hang" if code == -signal.SIGKILL else f"death by {signal.Signals(-code).name if code and code < 0 else code}"
+    )
     last = os.pread(words, 4000, max(0, os.fstat(words).st_size - 4000)).decode(errors="replace")
     # Deaths have no line that tells them apart; a hash keeps a few.
     mark = int(hashlib.sha256(content).hexdigest(), 16) % 4

@@ -46,11 +46,11 @@ def read_mat(content: bytes, wanted: Sequence[str], what: str) -> dict[str, NDAr
     order = {b"IM": "<", b"MI": ">"}.get(content[126:HEADER])
     if order is None:
         raise ValueError("expected a MATLAB file of version 5")
-    arrays = {}
+    arrays: dict[str, np.ndarray[Any, Any]] = {}
     for kind, data in _elements(memoryview(content)[HEADER:], order):
         start = _inflated(data, LONGEST_START) if kind == COMPRESSED else data[:LONGEST_START]
         name = _name(start, order, packed=kind == COMPRESSED)
-        if name in wanted:
+        if name is not None and name in wanted:
             require_budget(len(content), what)
             arrays[name] = _array(_whole(data, order, what) if kind == COMPRESSED else data, order)
     return arrays

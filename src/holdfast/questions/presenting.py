@@ -39,6 +39,8 @@ def share(value: float | None) -> Cell:
 
 def proportion(values: Sequence[float]) -> Cell:
     """The share of values that are true, with its 95 % Wilson interval."""
+    from holdfast.statistics import wilson  # needs numpy, for which --help should not wait
+
     of = wilson(sum(map(bool, values)), len(values))
     value = sum(map(bool, values)) / len(values)
     return Cell(percent(value), interval(of.low, of.high), value=value)

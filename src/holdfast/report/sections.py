@@ -93,7 +93,7 @@ def _of_stored_answers(title: str) -> Iterator[None]:
     except UNREADABLE as error:
         line = str(error).strip().partition("\n")[0]
         raise LedgerError(
-            f"section '{title}': expected answers as holdfast stores them in analyses, measures and answers, got others "
+            f"section '{title}': expected answers as holdfast stores them, got others "
             f"({type(error).__name__}: {line}); delete them and ask again"
         ) from error
 

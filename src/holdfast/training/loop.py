@@ -344,8 +344,7 @@ class _Loop:
         except (RuntimeError, ValueError, LookupError, TypeError, AttributeError, AssertionError) as error:
             line = str(error).partition("\n")[0] or type(error).__name__
             raise CheckpointError(
-                f"{self.run.state}: expected training state of this recipe ({line}); "
-                "start over with --fresh"
+                f"{self.run.state}: expected training state of this recipe ({line}); start over with --fresh"
             ) from None
         self.step, self.finished = state["step"], state["finished"]
         self.sums, self.seconds = state["sums"], state["seconds"]

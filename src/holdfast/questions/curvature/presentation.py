@@ -67,7 +67,7 @@ def presentation(answers: Answers) -> Iterator[Item]:
             f"Curvature by right answers under noise{note}", "copies that are right",
             tuple(_grouped(one) for _, one in alike), False, log_y=True,
         )  # fmt: skip
-    numbers = [_quantiles(some), _lowest_table(some), CORRELATIONS, _group_table(some)]
+    numbers: list[Item] = [_quantiles(some), _lowest_table(some), CORRELATIONS, _group_table(some)]
     yield Details("Curvature and right answers under noise in numbers", numbers, printed=True)
 
 

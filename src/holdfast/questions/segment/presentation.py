@@ -20,9 +20,7 @@ EXPLANATION = (
     "first and second order. Regularisers such as FOAR and SOAR lower the expansion instead of the loss. A network "
     "that is sure of an image is flat there, and an expansion made there misses what comes."
 )
-IMAGES = "Single images are those whose second order errs by little, middling and much at the end, in the first run."
-    "Single images are those whose second order errs by little, middling and much at the end, by the first network."
-)
+IMAGES = "Single images are those whose second order errs least, by the median and most at the end, in the first run."
 
 
 def presentation(answers: Answers) -> Iterator[Item]:
