@@ -158,7 +158,17 @@ def test_medians_and_correlations_by_class_are_details() -> None:
 def test_ways_to_mix_share_the_gradients_of_their_networks() -> None:
     items = shown(answer(), answer(mixing="gradient ratios of all classes"))
     assert (len(curves(items)), len(of(Figure, items)), len(of(Details, items))) == (6, 12, 1)
-    assert len(of(Details, shown(answer(), answer(params='{"steps": 3}')))) == 2
+    assert of(Heading, items)[-1].text == "Gradients of a (best) and digits/robust/seed-0, pgd linf eps=0.1, 4 images"
+
+
+def test_gradients_at_points_of_other_attacks_and_images_are_shown_apart() -> None:
+    other = answer(params='{"steps": 3}', attack="pgd linf eps=0.1 steps=3")
+    fewer = replace(answer(), key=replace(answer().key, images="1"))
+    items = shown(answer(), other, fewer)
+    assert len(of(Details, items)) == 3
+    assert [one.text for one in of(Heading, items)].count(
+        "Gradients of a (best) and digits/robust/seed-0, pgd linf eps=0.1 steps=3, 4 images"
+    ) == 1
 
 
 def test_a_policy_stands_apart() -> None:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from holdfast.questions.answers import Answer, Answers
 from holdfast.questions.attack import attack_settings, check_budget, chosen_attack
-from holdfast.questions.mixing import BLOCK, check_strengths
+from holdfast.questions.mixing import BLOCK
 from holdfast.questions.mixing.summary import (
     AtStrength,
     MixingSummary,
     Plan,
+    check_strengths,
     grid_with,
     planned,
     summarise_mixing,

@@ -14,6 +14,7 @@ from holdfast.questions.mixing.summary import (
     Compared,
     MixingSummary,
     Plan,
+    check_strengths,
     planned,
     summarise_mixing,
     written,
@@ -117,15 +118,8 @@ class Mixtures:
             yield f"{strength_words(one)} {aim_words(one)} {radius_words(one)}"
             yield from (strength_chart(one), aim_chart(one), radius_chart(one))
             yield from tables(one)
-        # ways to mix do not change the gradients of the two networks
-        pairs = {(one.standard, one.robust, one.settings["params"]): one for one in reversed(mixtures)}
-        yield from gradient_items([(f"{g} and {h}", one.answer) for (g, h, _), one in reversed(pairs.items())])
-
-
-def check_strengths(strengths: Sequence[float]) -> None:
-    """Refuse what is no strength of a mixture."""
-    if not all(strength >= 0 for strength in strengths):
-        raise ValueError(f"strengths: expected numbers from 0 on, such as 0.1,1,10; got {[*strengths]}")
+        pairs = {one.points: one for one in reversed(mixtures)}  # whose gradients no way to mix changes
+        yield from gradient_items([(", ".join(names[:3]), one.answer) for names, one in reversed(pairs.items())])
 
 
 @dataclass(frozen=True)
@@ -160,6 +154,13 @@ class Mixture:
     def title(self) -> str:
         """The same with the attack."""
         return f"{self.who}, {self.settings['attack']}"
+
+    @property
+    def points(self) -> tuple[str, ...]:
+        """Where the gradients of the two are measured, in words; then what else distinguishes the points."""
+        attack, images = self.settings["attack"], several(self.summary.examples, "image")
+        networks = f"{self.standard} and {self.robust}"
+        return networks, attack, images, self.answer.key.images, self.settings["params"]
 
     @property
     def names(self) -> dict[str, str]:

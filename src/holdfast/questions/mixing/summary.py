@@ -120,6 +120,12 @@ def written(strength: Aim) -> str:
     return "∞" if math.isinf(strength) else f"{strength:.0f}" if strength >= 1000 else f"{strength:.3g}"
 
 
+def check_strengths(strengths: Sequence[float]) -> None:
+    """Refuse what is no strength of a mixture."""
+    if not all(strength >= 0 for strength in strengths):
+        raise ValueError(f"strengths: expected numbers from 0 on, such as 0.1,1,10; got {[*strengths]}")
+
+
 def grid_with(strengths: Sequence[float], *others: float) -> tuple[float, ...]:
     """The strengths with 0, infinity and others, rising, each once."""
     return tuple(sorted({0.0, math.inf, *strengths, *others}))
