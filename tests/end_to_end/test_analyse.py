@@ -111,7 +111,9 @@ def test_classes_are_measured_stored_and_printed(place, monkeypatch):
     (record,) = answer["records"]
     assert answer["settings"] == {"delta_v": 0.5, "delta_d": 5.0}
     assert sum(record["count"]) == 40
-    assert all(one["conclusion"] for one in record["measured"]["propositions"] if one["premise"])
+    measured = record["measured"]
+    assert (measured["delta_v"], measured["delta_d"]) == (max(record["radius"]), min(record["centroid_margin"]))
+    assert all(one["conclusion"] for one in measured["propositions"] if one["premise"])
     printed = good("analyse", "classes", run, cwd=place)
     assert f"{max(record['dispersion']):.4g}" in printed
     assert "proposition 5.1 applies and holds" in printed

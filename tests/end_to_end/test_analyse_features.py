@@ -3,11 +3,13 @@
 import pytest
 import torch
 
+from holdfast.attacks import PGD
 from holdfast.data import Digits
 from holdfast.questions.answers import Store
 from holdfast.questions.surface.measurement import gradient_plane, loss_surface
 from holdfast.rng import Streams
 from holdfast.runs import load_model
+from holdfast.threat import L2
 from tests.end_to_end.command import good, refused, said
 from tests.end_to_end.test_certify import SMALL
 from tests.report.reading import read
@@ -106,7 +108,15 @@ def test_attacks_on_this_network_and_on_another_make_planes(place):
     assert abs(b) < 1e-6
     settings, (two,) = surfaces(place, *options, "--along", f"pgd,pgd@{OTHER}")
     assert two["marks"][0] == [a, pytest.approx(0, abs=1e-6)]
-    assert (two["marks"][1][0] ** 2 + two["marks"][1][1] ** 2) ** 0.5 <= 0.5 + 1e-3
+    (x, y), rng = Digits()().test.batch([2]), Streams(0, "surface", [2])
+    attack = PGD(threat=L2(0.5), until_lost=False)
+    first, second = (
+        (attack(load_model(place / run).model.eval(), x, y, rng=rng.split(f"attack {number}")) - x).flatten()
+        for number, run in enumerate((RUN, OTHER))
+    )
+    along = float(first @ second / first.norm())
+    across = float((second.square().sum() - along**2).sqrt())
+    assert two["marks"][1] == pytest.approx([along, across], abs=1e-3)
     assert set(settings["others"]) == {f"pgd@{OTHER}"}
     settings, _ = surfaces(place, RUN, "--steps", "1", "--show", "2", "--along", "fgsm,pgd")
     assert settings["radius"] == pytest.approx(1.25 * 8 / 255 * 8, rel=5e-3)  # eps times the root of 64
