@@ -7,13 +7,12 @@ import polars as pl
 import pytest
 
 from holdfast.results import Ledger
-from tests.end_to_end.command import good, measured, refused, said
+from tests.end_to_end.command import good, refused, said
 from tests.end_to_end.test_certify import SMALL
 from tests.report.reading import read
 
 RUN = "runs/tiny/seed-0"
 WAY = ["analyse", "segment", RUN, "--points", "5"]
-SURE = ["analyse", "confidences", RUN]
 CHECKS = "checks=[clean, {fgsm: {threat: {linf: 0.3}}}, {pgd: {threat: {linf: 0.2}, steps: 4}}]"
 
 
@@ -112,24 +111,6 @@ def test_a_recipe_asks_about_segments(place):
     assert any("Loss and expansions of asks" in caption for caption in read(place / output["report"]).tables)
 
 
-def test_confidence_is_printed_kept_by_example_and_shown(place):
-    found = said(*SURE, cwd=place)
-    assert (found["settings"]["norm"], found["settings"]["radii"]) == ("linf", [0.1, 0.2])
-    cells = {(one["points"], one["eps"]): one for one in found["result"]["points"]}
-    assert list(cells) == [("clean", 0), ("random", 0.1), ("random", 0.2), ("pgd1", 0.1), ("pgd1", 0.2)]
-    rows = measured(place / RUN, "confidences")
-    assert cells["pgd1", 0.2]["true"]["mean"] == pytest.approx(rows["pgd1_true"].list.get(1).mean())
-    assert cells["clean", 0]["accuracy"] == pytest.approx(rows["clean_right"].mean())
-    true = [cells[key]["true"]["mean"] for key in (("clean", 0), ("pgd1", 0.1), ("pgd1", 0.2))]
-    assert true == sorted(true, reverse=True)  # the step lowers the true class, the more the longer it is
-    shown = good(*SURE, cwd=place)
-    assert "one step of PGD, linf 0.2" in shown
-    assert (
-        "Mean probability of the likeliest and of the true class, and right answers"
-        in read(place / found["report"]).tables
-    )
-
-
 @pytest.mark.parametrize(
     ("argv", "says"),
     [
@@ -137,9 +118,6 @@ def test_confidence_is_printed_kept_by_example_and_shown(place):
         (["segment", RUN, "--tolerance", "0"], "tolerance: expected a positive number; got 0"),
         (["segment", RUN, "--points", "1"], "points: expected a number from 2 to 1001; got 1"),
         (["segment", RUN, "--norm", "l2"], "analyse segment: norm: expected eps beside norm l2"),
-        (["confidences", RUN, "--norm", "l2"], "analyse confidences: expected --eps beside --norm l2"),
-        (["confidences", RUN, "--eps", "much"], "--eps: expected a number"),
-        (["confidences", RUN, "--norm", "l0", "--eps", "3"], "l0"),
     ],
 )
 def test_bad_questions_are_one_line(trained, argv, says):

@@ -145,7 +145,16 @@ def test_a_contradiction_and_other_reasons_are_stated() -> None:
 def context(recipe: dict[str, Any]) -> Context:
     empty: Any = None
     return Context(
-        model=empty, weights_hash="", recipe=recipe, checks=(), test=empty, train=None, classes=(), seed=0, load=empty
+        model=empty,
+        weights_hash="",
+        recipe=recipe,
+        checks=(),
+        test=empty,
+        train=None,
+        classes=(),
+        seed=0,
+        load=empty,
+        describe=empty,
     )
 
 
