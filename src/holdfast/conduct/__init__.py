@@ -9,6 +9,7 @@ from holdfast.conduct.jobs import Job, claim_jobs, is_first, prepared_images, su
 from holdfast.conduct.judging import attack_in_question, first_images
 from holdfast.conduct.ready import Ready, to_device
 from holdfast.conduct.runs import Failed, Finished, Prepared, Record, Reported, run, run_jobs
+from holdfast.conduct.stored import StoredRun, load_run
 from holdfast.conduct.training import Trained, Training, train, validate_before_training
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Ready",
     "Record",
     "Reported",
+    "StoredRun",
     "Trained",
     "Training",
     "ask_about",
@@ -30,6 +32,7 @@ __all__ = [
     "claim_jobs",
     "first_images",
     "is_first",
+    "load_run",
     "prepared_images",
     "run",
     "run_jobs",

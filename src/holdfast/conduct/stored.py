@@ -1,0 +1,99 @@
+"""A run that is on disk, for Python: its recipe, network, results, answers and report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from torch import nn
+
+from holdfast.errors import LedgerError
+from holdfast.questions.answers import Answers, Store, shown
+from holdfast.recipe import Recipe
+from holdfast.report import write_report
+from holdfast.runs import Loaded, Run, Trust, load_model, read_card
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """What is kept of a run.
+
+    Args:
+        path: its directory.
+    """
+
+    path: Path
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What `run.json` says: versions, data, hashes, seconds."""
+        return Run(self.path).info()
+
+    @property
+    def name(self) -> str:
+        """Of the run."""
+        return str(self.facts.get("name") or self.path.name)
+
+    @property
+    def weights(self) -> list[str]:
+        """The weights that it trained, the best first."""
+        return Run(self.path).labels()
+
+    @property
+    def recipe(self) -> Recipe:
+        """The recipe that its network was trained with.
+
+        Raises:
+            CheckpointError: if it trained none.
+        """
+        return read_card(self.path).recipe
+
+    def load(self, weights: str | None = None, *, trust: Trust = False) -> Loaded:
+        """The trained network with its card; see `holdfast.load_model`.
+
+        Args:
+            weights: best or last; None for the best there are.
+            trust: which factories that the weights name may be called.
+        """
+        return load_model(self.path if weights is None else Run(self.path).weights(weights), trust=trust)
+
+    def model(self, weights: str | None = None, *, trust: Trust = False) -> nn.Module:
+        """The trained network, in evaluation mode."""
+        return self.load(weights, trust=trust).model.eval()
+
+    @property
+    def ledger(self) -> pl.DataFrame:
+        """One row for each example and check; `.to_pandas()` makes it a table of pandas."""
+        return Run(self.path).ledger.read()
+
+    @property
+    def answers(self) -> dict[str, Answers]:
+        """The answers to questions, by the question's name."""
+        each = shown(Store(self.path).read_all(), run=self.name, place=0, classes=self._classes)
+        names = dict.fromkeys(answer.key.question for answer in each)
+        return {name: Answers(tuple(a for a in each if a.key.question == name), (self.name,)) for name in names}
+
+    @property
+    def _classes(self) -> tuple[str, ...]:
+        return tuple(map(str, self.facts.get("data", {}).get("classes") or ()))
+
+    def report(self, out: Path | str | None = None) -> Path:
+        """Write the report of this run alone; `report.html` in its directory unless stated otherwise."""
+        return write_report([self.path], self.path / "report.html" if out is None else Path(out))
+
+
+def load_run(path: Path | str) -> StoredRun:
+    """A run that is on disk.
+
+    Raises:
+        LedgerError: if there is none.
+        CheckpointError: if something that was written there is missing.
+    """
+    run = Path(path)
+    if not (run / "run.json").exists():
+        raise LedgerError(f"{run}: expected the directory of a run, with run.json; found none")
+    Run(run).check()
+    return StoredRun(run)

@@ -1,0 +1,150 @@
+"""A run is a library object: the same records, files and failures as on the command line."""
+
+import json
+
+import pytest
+
+import holdfast
+from holdfast.conduct import Checking, Failed, Finished, Reported, Trained, Training
+from holdfast.errors import LedgerError, RecipeError, TrainingError
+from holdfast.recipe import load_recipes
+from holdfast.training import Epoch
+from tests.end_to_end.command import good, results
+from tests.end_to_end.command import holdfast as command
+from tests.report.reading import read
+
+RECIPE = {
+    "name": "tiny",
+    "data": {"source": "digits", "validation": 0.1, "subset": 200, "test_subset": 60},
+    "model": {"mlp": {"hidden": [8]}},
+    "train": {"epochs": 2, "batch_size": 32, "optimizer": {"sgd": {"lr": 0.1}}},
+    "checks": ["clean", {"pgd": {"threat": {"linf": 0.1}, "steps": 2}}],
+    "analyses": ["gradient_norm"],
+    "evaluate": {"block": 20, "batch_size": 16},
+}
+BROKEN = {**RECIPE, "variants": {"broken": {"train": {"optimizer": {"sgd": {"lr": 1e30}}}}, "sound": {}}}
+RUN = "runs/tiny/seed-0"
+
+
+def written(recipe, path):
+    (path / "tiny.yaml").write_text(json.dumps(recipe))  # JSON is YAML
+    return path
+
+
+@pytest.fixture(scope="module")
+def by_command(tmp_path_factory):
+    path = written(RECIPE, tmp_path_factory.mktemp("command"))
+    good("run", "tiny.yaml", cwd=path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def by_library(tmp_path_factory):
+    path = tmp_path_factory.mktemp("library")
+    return path, list(holdfast.run(RECIPE, out=path / "runs"))
+
+
+def test_the_library_leaves_what_the_command_line_leaves(by_command, by_library):
+    path, records = by_library
+    assert results(path / RUN) == results(by_command / RUN)
+    assert (path / "runs/tiny/report.html").exists()
+    kinds = list(dict.fromkeys(type(record).__name__ for record in records))
+    assert kinds == ["Prepared", "Training", "Trained", "Checking", "Asking", "Finished", "Reported"]
+    assert sum(isinstance(r, Training) and isinstance(r.record, Epoch) for r in records) == 2
+
+
+@pytest.mark.parametrize("stop", [Training, Checking])
+def test_a_run_that_the_library_began_resumes_on_the_command_line(by_command, tmp_path, stop):
+    work = holdfast.run(written(RECIPE, tmp_path) / "tiny.yaml", out=tmp_path / "runs")
+    for number, record in enumerate(work):
+        if isinstance(record, stop) and number > 4:
+            break
+    work.close()
+    good("run", "tiny.yaml", cwd=tmp_path)
+    assert results(tmp_path / RUN) == results(by_command / RUN)
+
+
+def test_a_finished_run_is_not_done_again(by_library):
+    path, _ = by_library
+    again = list(holdfast.run(RECIPE, out=path / "runs"))
+    assert [record.new for record in again if isinstance(record, Trained)] == [False]
+    assert not [record for record in again if isinstance(record, Training)]
+    assert all(record.block.rows is None for record in again if isinstance(record, Checking))
+
+
+def test_a_variant_that_fails_does_not_take_the_others_with_it(tmp_path):
+    done = command("run", "tiny.yaml", "--json", cwd=written(BROKEN, tmp_path))
+    assert done.code == 1
+    assert "tiny/broken/seed-0 failed, the other runs go on: " in done.err
+    output = json.loads(done.out)
+    assert list(output["failed"]) == ["tiny/broken/seed-0"]
+    assert "expected a finite loss" in output["failed"]["tiny/broken/seed-0"]
+    assert {record["run"] for record in output["results"]} == {"tiny/sound/seed-0"}
+    page = read(tmp_path / "runs/tiny/report.html")
+    assert "Not finished. tiny/broken/seed-0: " in " ".join(page.text.split())
+    good("report", "runs/tiny", "--out", "again.html", cwd=tmp_path)
+    assert "Not finished. tiny/broken/seed-0: " in " ".join(read(tmp_path / "again.html").text.split())
+
+
+def test_a_run_that_recovers_is_no_longer_called_failed(tmp_path):
+    records = list(holdfast.run(BROKEN, out=tmp_path / "runs"))
+    assert [type(record) for record in records if isinstance(record, Failed | Finished | Reported)] == [
+        Failed, Finished, Reported,
+    ]  # fmt: skip
+    mended = {**BROKEN, "variants": {"broken": {}, "sound": {}}}
+    list(holdfast.run(mended, out=tmp_path / "runs", fresh=True))
+    assert "failed" not in json.loads((tmp_path / "runs/tiny/broken/seed-0/run.json").read_text())
+    assert "Not finished" not in read(tmp_path / "runs/tiny/report.html").text
+
+
+def test_where_every_run_fails_there_is_an_error(tmp_path):
+    broken = BROKEN["variants"]["broken"]
+    with pytest.raises(TrainingError, match=r"all 2 runs failed; the first: .*finite loss"):
+        list(holdfast.run({**BROKEN, "variants": {"a": broken, "b": broken}}, out=tmp_path))
+    alone = {**RECIPE, "train": {**RECIPE["train"], **broken["train"]}}
+    with pytest.raises(TrainingError, match="finite loss"):
+        list(holdfast.run(alone, out=tmp_path / "alone"))
+
+
+def test_recipes_come_as_files_contents_or_objects(tmp_path):
+    file = written(BROKEN, tmp_path) / "tiny.yaml"
+    names = set()
+    for recipe, only in ((file, ["sound"]), (str(file), ["sound"]), (BROKEN, ["sound"]), (load_recipes(file)[1], ())):
+        for record in holdfast.run(recipe, only=only, out=tmp_path / "runs"):
+            if isinstance(record, Finished):
+                names.add(record.job.name)
+    assert names == {"tiny/sound/seed-0"}
+    with pytest.raises(RecipeError, match="only"):
+        list(holdfast.run(load_recipes(file), only=["sound"], out=tmp_path / "runs"))
+
+
+def test_two_processes_never_work_on_one_run(tmp_path):
+    work = holdfast.run(RECIPE, out=tmp_path / "runs")
+    next(work)
+    written(RECIPE, tmp_path)
+    try:
+        from holdfast.runs import Run
+
+        assert Run(tmp_path / RUN).path.joinpath(".lock-holder").exists()
+    finally:
+        work.close()
+    good("run", "tiny.yaml", cwd=tmp_path)
+
+
+def test_a_stored_run_has_recipe_network_results_answers_and_report(by_command, tmp_path):
+    run = holdfast.load_run(by_command / RUN)
+    assert (run.name, run.weights[0], run.recipe.train.epochs) == ("tiny/seed-0", "best", 2)
+    ledger = run.ledger
+    assert set(ledger["kind"]) == {"clean", "attack"}
+    x = holdfast.load_model(by_command / RUN).model
+    model = run.model()
+    assert not model.training
+    assert all((one == other).all() for one, other in zip(model.parameters(), x.parameters(), strict=True))
+    (answer,) = run.answers["gradient_norm"]
+    assert len(answer.rows) == 60
+    assert run.report(tmp_path / "page.html").exists()
+
+
+def test_what_is_no_run_is_named(tmp_path):
+    with pytest.raises(LedgerError, match="expected the directory of a run"):
+        holdfast.load_run(tmp_path)
