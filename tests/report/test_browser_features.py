@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.analysis.store import write_answer
+from holdfast.questions.answers import Store
 from holdfast.report import write_report
-from tests.report import test_features, test_surface
+from tests.questions import test_features, test_surface
+from tests.questions.test_surface import surface
 from tests.report.factory import DIGITS, FakeCheck, make_run
 from tests.report.test_browser import _page, overflow  # noqa: F401
 
@@ -24,9 +25,9 @@ def _report(tmp_path: Path) -> Path:
         checks = [FakeCheck("clean", correct=[True, False] * 10)]
         made = make_run(tmp_path / name, checks, name=f"digits/{name}/seed-0", classes=DIGITS)
         for answer in (test_features.ANSWER, test_surface.ANSWER):
-            write_answer(made, answer)
-        marked = [test_surface.surface(marks=[[1.5, 0.0], [0.5, 1.0]])]
-        write_answer(made, replace(test_surface.ANSWER, settings=test_surface.ATTACKED, result={"surfaces": marked}))
+            Store(made).write(answer.key, answer.records)
+        attacked = replace(test_surface.ANSWER.key, settings=test_surface.ATTACKED)
+        Store(made).write(attacked, [surface(marks=[[1.5, 0.0], [0.5, 1.0]])])
         runs.append(made)
     return write_report(runs, tmp_path / "report.html")
 
