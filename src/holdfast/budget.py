@@ -15,6 +15,8 @@ VARIABLE = "HOLDFAST_MAX_BYTES"
 SHARE = 0.5
 """Of the machine's memory that one file may need."""
 BLOCK = 1 << 20
+GROWTH = 1.5
+"""How much more memory than content bytes take while they are added to."""
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 
@@ -55,7 +57,7 @@ def decompressed(source: bytes | bytearray | BinaryIO, what: str) -> bytearray:
     content, packed = bytearray(), len(source) if isinstance(source, bytes | bytearray) else 0
     with gzip.open(io.BytesIO(source) if isinstance(source, bytes | bytearray) else source) as file:
         while block := file.read(BLOCK):
-            require_budget(len(content) + len(block) + packed, what)
+            require_budget(GROWTH * (len(content) + len(block)) + packed, what)
             content += block
     return content
 

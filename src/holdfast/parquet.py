@@ -114,8 +114,8 @@ def _needed_by_pages(content: bytes, column: Any, end: int) -> tuple[int, int]:
         at += _count(header, 3)
         dictionary += _count(header, 2) if DICTIONARY in header else 0
         values += 0 if DICTIONARY in header else _count(details[0], 1)
-    if at > stop:
-        raise ValueError("a page that ends outside its column")
+    if at > stop or values != _count(column, 5):
+        raise ValueError(f"a column of {_count(column, 5)} values whose pages have {values}")
     return needed, dictionary * values if _count(column, 1) == TEXT else 0
 
 

@@ -11,6 +11,9 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 Kind = TypeVar("Kind")
+WORDS = {"Input should be": "expected", "a valid dictionary": "an object", "valid integer": "whole number",
+         "a valid ": "a "}  # fmt: skip
+"""Pydantic's words and ours."""
 LONGEST = 60
 """Characters of a wrong value in a message."""
 
@@ -42,8 +45,9 @@ def check_fields(model: type[BaseModel], value: Any) -> BaseModel:
         return model.model_validate(value, strict=True)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
-        expected = re.sub(" or instance of \\w+", "", first["msg"]).replace("Input should be", "expected")
-        expected = expected.replace("a valid dictionary", "an object").replace("a valid ", "a ")
+        expected = re.sub(" or instance of \\w+", "", first["msg"])
+        for theirs, ours in WORDS.items():
+            expected = expected.replace(theirs, ours)
         raise ValueError(f"{'.'.join(map(str, first['loc']))}: {expected}; got {_shortened(first['input'])}") from None
 
 

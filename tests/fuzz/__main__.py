@@ -13,7 +13,7 @@ from tests.fuzz.series import Tally, run
 from tests.fuzz.targets import TARGETS
 
 CORPUS = Path(__file__).parent / "corpus"
-TURN = 20
+TURN = 60
 """Seconds that a target has before the next has its turn."""
 
 

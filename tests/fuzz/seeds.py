@@ -409,7 +409,7 @@ def journals():
 
     with tempfile.TemporaryDirectory() as place:
         of = plan()
-        search(of, Path(place), 20)
+        search(of, Path(place), 6)
         return [(Path(place) / of.name / "search.journal").read_bytes()]
 
 

@@ -1,5 +1,6 @@
 """Many executions in a forked process that may die, hang or take too much memory, and what came of them."""
 
+import contextlib
 import hashlib
 import mmap
 import multiprocessing
@@ -14,10 +15,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.fuzz.mutations import MOST_BYTES
-from tests.fuzz.trial import executed, limit_memory, prepared
+from tests.fuzz.trial import executed, limited_memory, prepared
 
 HANG = 10
-"""Seconds that one execution may take."""
+"""Seconds of processor time that one execution may take."""
+ASLEEP = 300
+"""Seconds of any time; on a busy machine a process may wait long for its turn."""
+START = 60
+"""Seconds of processor time for imports and valid files."""
 MOST_POOL = 300
 """Files that are mutated further because they had a new outcome."""
 MOST_WORDS = 100_000
@@ -77,7 +82,7 @@ def run(target, seed, *, until, most=10**9, tally=None):
 
 def _collect(child, ours, shared, tally):
     """Take in what a process reports; False if it died or had to be killed."""
-    beat, since = -1, time.monotonic()
+    beat, since, used = -1, time.monotonic(), 0.0
     while True:
         if ours.poll(0.5):
             try:
@@ -91,11 +96,19 @@ def _collect(child, ours, shared, tally):
             _merge(tally, report)
         count = HEAD.unpack_from(shared)[0]
         if count != beat:
-            beat, since = count, time.monotonic()
-        elif time.monotonic() - since > HANG + (20 if count == 0 else 0):
+            beat, since, used = count, time.monotonic(), _processor_time(child.pid)
+        elif time.monotonic() - since > ASLEEP or _processor_time(child.pid) - used > (HANG if count else START):
             os.kill(child.pid, signal.SIGKILL)
             child.join()
             return False
+
+
+def _processor_time(pid):
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _merge(tally, part):
@@ -124,11 +137,11 @@ def _blame(tally, shared, code, words):
 def _work(target, seed, until, most, shared, pipe, words):
     """The child: mutate, leave the file where the parent finds it, execute; report every second."""
     _silence(words)
-    with tempfile.TemporaryDirectory(dir=_fast_place()) as directory:
+    with tempfile.TemporaryDirectory(dir=_fast_place()) as directory, contextlib.ExitStack() as limits:
         place, draw = Path(directory), random.Random(seed)
         prepared(target, place)
-        limit_memory()
         fresh = list(target.seeds())
+        limits.enter_context(limited_memory())
         pool, tally, count, reported, seen = list(fresh), Tally(), 0, time.monotonic(), set()
         while time.monotonic() < until and count < most:
             content = target.mutant(draw, pool, fresh)
@@ -153,7 +166,6 @@ def _silence(words):
     """What native libraries and this process print goes to a file, of which the end is shown if the process dies."""
     os.dup2(words, 1)
     os.dup2(words, 2)
-    os.environ["RUST_BACKTRACE"] = "0"  # which takes more memory than many a file
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

@@ -1,5 +1,6 @@
 """One execution: write a file, read it as a command would, and judge how that ended."""
 
+import contextlib
 import os
 import re
 import resource
@@ -38,7 +39,7 @@ class Outcome:
 
 def prepared(target, place):
     """A directory with everything but the file itself; all modules that the reader needs are imported then."""
-    os.environ[VARIABLE] = str(BUDGET)
+    os.environ |= {VARIABLE: str(BUDGET), "RUST_BACKTRACE": "0"}  # which takes more memory than many a file
     target.prepare(place)
     (place / target.place).parent.mkdir(parents=True, exist_ok=True)
     for seed in target.seeds():
@@ -94,11 +95,15 @@ def _described(error):
     return "".join(traceback.format_exception(error, limit=-6))[-3000:]
 
 
-def limit_memory():
+@contextlib.contextmanager
+def limited_memory():
     """Let allocations fail that go far beyond the budget, in this process."""
-    limit = _memory("VmSize") + BEYOND
-    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (_memory("VmSize") + BEYOND, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 def _reset_peak():

@@ -94,7 +94,7 @@ def _option(value: Any) -> str:
 
 def _short(value: Any) -> str:
     if isinstance(value, float):
-        levels = round(value * 255) if math.isfinite(value) else 0
+        levels = round(value * 255) if math.isfinite(value * 255) else 0
         if value != round(value, 3) and levels > 0 and levels / 255 == value:
             return f"{levels}/255"
         return f"{value:g}" if float(f"{value:g}") == value else repr(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,13 +14,21 @@ import torch
 import yaml
 from torch import Tensor
 
+from holdfast.budget import require_budget
 from holdfast.ensembles import OF_RUNS
 from holdfast.errors import CheckpointError
+from holdfast.json_text import parse_json
 from holdfast.models import Architecture, read_metadata
 from holdfast.recipe import Recipe, as_yaml, parse_stored, plain, to_yaml
+from holdfast.records import parse_record
+from holdfast.results import MOST_CLASSES
 from holdfast.runs.directory import Run, version
 from holdfast.runs.splits import Splits
 from holdfast.yaml_text import load_yaml
+
+
+MOST_CHANNELS = 4096
+"""Of an image."""
 
 
 def weights_metadata(
@@ -45,6 +54,21 @@ def weights_metadata(
         "hash": network_hash(plain(recipe.model, Architecture), state),
         **said,
     }
+
+
+@dataclass(frozen=True)
+class _Images:
+    """What a file's metadata says of images and of networks inside."""
+
+    shape: list[int]
+    classes: list[str]
+    bases: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if len(self.shape) != 3 or min(self.shape) < 1 or self.shape[0] > MOST_CHANNELS:
+            raise ValueError(f"shape: expected channels, height and width; got {str(self.shape)[:60]}")
+        if not 0 < len(self.classes) <= MOST_CLASSES:
+            raise ValueError(f"classes: expected 1 to {MOST_CLASSES} names; got {len(self.classes)}")
 
 
 @dataclass(frozen=True)
@@ -114,12 +138,15 @@ def read_card(path: Path | str) -> Card:
     try:
         recorded = load_yaml(metadata["recipe"])
         recipe = parse_stored(recorded, where=lambda at: f"{file}: {'.'.join(at)}")
-        classes, shape = tuple(json.loads(metadata["classes"])), tuple(json.loads(metadata["shape"]))
-        bases = {role: dict(base) for role, base in dict(json.loads(metadata.get("bases", "{}"))).items()}
+        stated = {name: parse_json(metadata[name]) for name in ("classes", "shape", "bases") if name in metadata}
+        images = parse_record(_Images, stated)
+        require_budget(4 * math.prod(images.shape), f"{file}: an image", error=CheckpointError)
+        classes, bases = tuple(images.classes), images.bases
+        channels, height, width = images.shape
         return Card(
-            file, recipe, shape, classes, metadata["hash"], int(metadata.get("epoch", 0)), bases, recorded["model"]
+            file, recipe, (channels, height, width), classes, metadata["hash"], int(metadata.get("epoch", 0)), bases, recorded["model"]
         )
-    except (ValueError, TypeError, yaml.YAMLError) as error:
+    except (ValueError, TypeError, LookupError, yaml.YAMLError) as error:
         raise CheckpointError(f"{file}: expected metadata written by holdfast; {line_of(error)}") from None
 
 
