@@ -21,7 +21,8 @@ help:
 	@echo "make quickstart   train, check and compare three small networks on the digits, write a report"
 	@echo "make test         lint and the default tests"
 	@echo "make test-all     also the slow, browser and distributed tests, in random order and with random examples"
-	@echo "make fuzz         the default tests in random order and with random examples; SEED=... repeats a search"
+	@echo "make fuzz         the default tests in random order and with random examples, then every reader on damaged files;"
+	@echo "                  MINUTES=60 READERS='npz gallery' SEED=... (repeats a search)"
 	@echo "make mutants      break the code at random and list the faults that no test notices; MINUTES=60 PACKAGES=certify"
 	@echo "make chaos        kill, starve and damage a short run and list the promises that break; FAULTS=500 SEED=0 MINUTES=60"
 	@echo "make lint         ruff, format check, strict types, import directions"
@@ -60,6 +61,7 @@ test-all: lint $(VENV)/.all
 
 fuzz: $(VENV)/.dev
 	$(ONE_THREAD) $(BIN)/python -m pytest -q -n $(WORKERS) $(SEARCH)
+	$(ONE_THREAD) $(BIN)/python -m tests.fuzz --minutes $(MINUTES) --seed $(SEED) $(READERS)
 
 mutants: $(VENV)/.dev
 	$(ONE_THREAD) $(BIN)/python -m tests.mutants --minutes $(MINUTES) $(PACKAGES)
@@ -86,4 +88,4 @@ sbom: $(VENV)/.core
 	$(BIN)/python -m tests.supply dist
 
 clean:
-	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants .chaos dist build
+	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants .chaos .fuzz dist build

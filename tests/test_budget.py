@@ -88,7 +88,7 @@ def test_a_header_that_promises_more_than_the_archive_holds_is_damage(tmp_path):
 def test_compressed_idx_files_are_read_as_far_as_they_fit(tmp_path):
     images = struct.pack(">4B3I", 0, 0, 8, 3, 20_000, 28, 28) + bytes(20_000 * 784)
     (tmp_path / "t-images-idx3-ubyte.gz").write_bytes(gzip.compress(images))
-    with pytest.raises(DataError, match=r"t-images-idx3-ubyte\.gz: needs 1\d\.\d MB of memory, more than"):
+    with pytest.raises(DataError, match=r"t-images-idx3-ubyte\.gz: needs 1\d(\.\d)? MB of memory"):
         read_pair(tmp_path, "t")
 
 

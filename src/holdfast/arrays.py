@@ -1,7 +1,7 @@
 """NumPy's files from strangers: plain numbers and texts, of the size that their header states, within the budget.
 
-`numpy.load` trusts headers (some kinds of values make it divide by zero) and raises a dozen kinds of errors. A header is
-a Python literal of three fields, so little is needed to read it strictly; whatever is wrong is one `ValueError`.
+`numpy.load` trusts headers (some kinds of values make it divide by zero) and raises a dozen kinds of errors. A header
+is a Python literal of three fields, so little is needed to read it strictly; whatever is wrong is one `ValueError`.
 
 Reference:
     https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html

@@ -44,11 +44,7 @@ class TrainingError(HoldfastError):
 
 
 def one_line(text: str) -> str:
-    """A text without line breaks, of at most `LONGEST` characters.
-
-    >>> one_line("expected a number;\\n  got nothing")
-    'expected a number; got nothing'
-    """
+    """A text without line breaks, of at most `LONGEST` characters; of a longer one the middle is left out."""
     if len(text) > LONGEST:
         end = LONGEST // 4
         text = f"{text[: LONGEST - end - 5]} ... {text[-end:]}"

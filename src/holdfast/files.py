@@ -327,8 +327,8 @@ class _Journal:
             raise error(f"{self._file}: cannot be read: {problem.strerror}") from None
         if not stat.S_ISREG(stated.st_mode):
             raise error(
-                f"{self._file}: expected a regular file with checksums, got {_kind(stated.st_mode)}; holdfast follows no "
-                "links to checksums; delete it, or copy the file beside it to another directory"
+                f"{self._file}: expected a regular file with checksums, got {_kind(stated.st_mode)}; holdfast follows "
+                "no links to checksums; delete it, or copy the file beside it to another directory"
             )
         state = (stated.st_ino, stated.st_size, stated.st_mtime_ns)
         if state != self._state:

@@ -1,4 +1,4 @@
-"""JSON from strangers: whatever is wrong with a text is one `ValueError`, and numbers and texts are what others can take."""
+"""JSON from strangers: whatever is wrong with a text is one `ValueError`; others can take its numbers and texts."""
 
 from __future__ import annotations
 

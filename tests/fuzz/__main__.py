@@ -5,16 +5,21 @@ line; anything else is a finding: its file is written to a directory, to be comm
 """
 
 import argparse
+import importlib.util
 import random
 import time
 from pathlib import Path
 
-from tests.fuzz.series import Tally, run
+from tests.fuzz import guided
+from tests.fuzz.series import Tally, merge, run
 from tests.fuzz.targets import TARGETS
 
 CORPUS = Path(__file__).parent / "corpus"
 TURN = 60
 """Seconds that a target has before the next has its turn."""
+LEAST = 10
+"""Seconds that a guided process needs to be worth its start."""
+WITH_ATHERIS = importlib.util.find_spec("atheris") is not None
 
 
 def main():
@@ -24,7 +29,8 @@ def main():
     tallies = {name: Tally() for name in names}
     if unknown := set(options.targets) - set(TARGETS):
         raise SystemExit(f"fuzz: unknown targets {', '.join(sorted(unknown))}; known: {', '.join(TARGETS)}")
-    print(f"seed {options.seed}, {len(names)} targets, {options.minutes:g} minutes", flush=True)
+    how = "half of the time guided by atheris" if WITH_ATHERIS else "not guided: atheris is not installed"
+    print(f"seed {options.seed}, {len(names)} targets, {options.minutes:g} minutes, {how}", flush=True)
     deadline, round_ = time.monotonic() + 60 * options.minutes, 0
     turn = max(1.0, min(TURN, 60 * options.minutes / len(names)))
     while (open_ := [n for n in names if tallies[n].executions < options.executions]) and time.monotonic() < deadline:
@@ -33,7 +39,10 @@ def main():
             until = min(deadline, time.monotonic() + turn)
             before = set(tallies[name].broken)
             most = options.executions
-            run(TARGETS[name], f"{options.seed}/{name}/{round_}", until=until, most=most, tally=tallies[name])
+            half = time.monotonic() + (until - time.monotonic()) / (2 if WITH_ATHERIS else 1)
+            run(TARGETS[name], f"{options.seed}/{name}/{round_}", until=half, most=most, tally=tallies[name])
+            if (left := until - time.monotonic()) >= LEAST and WITH_ATHERIS and tallies[name].executions < most:
+                merge(tallies[name], guided.run(name, left, options.seed + round_))
             for outcome in set(tallies[name].broken) - before:
                 _report(name, outcome, *tallies[name].broken[outcome], options.out)
     summarise(tallies)
@@ -54,20 +63,11 @@ def summarise(tallies):
     print(f"\n{'reader':<30} {'executions':>10} {'per second':>10} {'outcomes':>8} {'findings':>8} {'memory':>9}")
     for name, tally in tallies.items():
         rate = tally.executions / max(tally.seconds, 1e-9)
-        memory = f"{tally.memory / 1e6:.1f} MB"
-        print(
-            f"{name:<30} {tally.executions:>10,} {rate:>10,.0f} {len(tally.outcomes):>8} {len(tally.broken):>8} {memory:>9}"
-        )
-    total, broken = (sum(getter(tally) for tally in tallies.values()) for getter in (_executions, _broken))
+        memory, broken = f"{tally.memory / 1e6:.1f} MB", len(tally.broken)
+        print(f"{name:<30} {tally.executions:>10,} {rate:>10,.0f} {len(tally.outcomes):>8} {broken:>8} {memory:>9}")
+    total = sum(tally.executions for tally in tallies.values())
+    broken = sum(len(tally.broken) for tally in tallies.values())
     print(f"{'all':<30} {total:>10,} {'':>10} {'':>8} {broken:>8}")
-
-
-def _executions(tally):
-    return tally.executions
-
-
-def _broken(tally):
-    return len(tally.broken)
 
 
 def _options():

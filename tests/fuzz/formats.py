@@ -37,13 +37,46 @@ DTYPES = (
     "",
     "<U0",
 )
-SHAPES = ("()", "(0,)", "(1,)", "(-1,)", "(4, 8, 8)", "(2**40,)", "(1099511627776, 28, 28)", "(4, 0, 8)", "(1.5,)", "('a',)", "(True,)", "(9" + "9" * 5000 + ",)", "(1,) * 70")  # fmt: skip
+SHAPES = (
+    "()",
+    "(0,)",
+    "(1,)",
+    "(-1,)",
+    "(4, 8, 8)",
+    "(2**40,)",
+    "(1099511627776, 28, 28)",
+    "(4, 0, 8)",
+    "(1.5,)",
+    "('a',)",
+    "(True,)",
+    "(9" + "9" * 5000 + ",)",
+    "(1,) * 70",
+)
 ARRAYS = (
-    np.zeros(0), np.zeros(()), np.zeros((4, 8, 8)), np.full((4, 8, 8), np.nan), np.zeros((4, 8, 8), np.complex64),
-    np.zeros(4, np.int64), np.full(4, -1), np.full(4, 2**31), np.full(4, 2**63 - 1), np.full(4, 2**64 - 1, np.uint64), np.array(["a"] * 4),
-    np.array("\ud800"), np.array(["\0"] * 4), np.zeros(4, "M8[s]"), np.zeros(4, [("a", "f4")]), np.zeros(4, bool), np.zeros((4, 1) + (1,) * 20),
-    np.zeros(4, np.float16), np.zeros((4, 8, 8), ">f4"), np.array(b"a"), np.zeros(4, "V3"), np.full(4, np.inf), np.zeros((4, 0, 8), np.uint8),
-)  # fmt: skip
+    np.zeros(0),
+    np.zeros(()),
+    np.zeros((4, 8, 8)),
+    np.full((4, 8, 8), np.nan),
+    np.zeros((4, 8, 8), np.complex64),
+    np.zeros(4, np.int64),
+    np.full(4, -1),
+    np.full(4, 2**31),
+    np.full(4, 2**63 - 1),
+    np.full(4, 2**64 - 1, np.uint64),
+    np.array(["a"] * 4),
+    np.array("\ud800"),
+    np.array(["\0"] * 4),
+    np.zeros(4, "M8[s]"),
+    np.zeros(4, [("a", "f4")]),
+    np.zeros(4, bool),
+    np.zeros((4, 1) + (1,) * 20),
+    np.zeros(4, np.float16),
+    np.zeros((4, 8, 8), ">f4"),
+    np.array(b"a"),
+    np.zeros(4, "V3"),
+    np.full(4, np.inf),
+    np.zeros((4, 0, 8), np.uint8),
+)
 
 
 def yaml_edited(content, draw, _):
@@ -250,9 +283,27 @@ def _plain(tree):
 
 
 COLUMNS = (
-    pl.Null, pl.Int8, pl.Int32, pl.Int64, pl.UInt64, pl.Float32, pl.Float64, pl.String, pl.Binary, pl.Boolean, pl.Date, pl.Datetime, pl.Categorical,
-    pl.List(pl.Int64), pl.List(pl.List(pl.String)), pl.Struct({"a": pl.Int64}), pl.Array(pl.Int64, 3), pl.Decimal(10, 2), pl.Int128, pl.Struct({}),
-)  # fmt: skip
+    pl.Null,
+    pl.Int8,
+    pl.Int32,
+    pl.Int64,
+    pl.UInt64,
+    pl.Float32,
+    pl.Float64,
+    pl.String,
+    pl.Binary,
+    pl.Boolean,
+    pl.Date,
+    pl.Datetime,
+    pl.Categorical,
+    pl.List(pl.Int64),
+    pl.List(pl.List(pl.String)),
+    pl.Struct({"a": pl.Int64}),
+    pl.Array(pl.Int64, 3),
+    pl.Decimal(10, 2),
+    pl.Int128,
+    pl.Struct({}),
+)
 
 
 def parquet_edited(content, draw, seeds):

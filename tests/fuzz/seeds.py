@@ -20,9 +20,15 @@ from tests.fuzz.formats import tar_of
 
 ROOT = Path(__file__).parents[2]
 KEY = {
-    "question": "thickness", "settings": {"alpha": 0.0, "beta": 0.75, "eps": 1.0}, "weights": "best", "weights_hash": "ab12",
-    "seed": 0, "examples": 3, "images": "0", "block": 4,
-}  # fmt: skip
+    "question": "thickness",
+    "settings": {"alpha": 0.0, "beta": 0.75, "eps": 1.0},
+    "weights": "best",
+    "weights_hash": "ab12",
+    "seed": 0,
+    "examples": 3,
+    "images": "0",
+    "block": 4,
+}
 
 
 def nothing(_):
@@ -232,10 +238,14 @@ def _evaluated():
 
     right = [True, False, True, True]
     checks = [
-        factory.FakeCheck("clean", correct=right), factory.noise(0.1, right), factory.composed("cabswx"),
-        factory.pgd(0.1, right), factory.pgd(0.2, right, norm="l2"), factory.proved([0.5, None, 0.2, 0.0]),
+        factory.FakeCheck("clean", correct=right),
+        factory.noise(0.1, right),
+        factory.composed("cabswx"),
+        factory.pgd(0.1, right),
+        factory.pgd(0.2, right, norm="l2"),
+        factory.proved([0.5, None, 0.2, 0.0]),
         factory.nearest("deepfool", 0.5, [0.1, None, 0.3, 0.2], norm="l2"),
-    ]  # fmt: skip
+    ]
     with tempfile.TemporaryDirectory() as place:
         path = factory.make_run(Path(place) / "run", checks, epochs=2, gallery=checks[3].name)
         write_verdicts(path, stored("digits", "best", "ab12", 0, _verdicts()))
@@ -277,9 +287,12 @@ def _unpacked(path, wanted):
 def run_json():
     plain = json.loads(_evaluated()["run.json"])
     full = {
-        **plain, "not_run": {"best": {"pgd": 3}}, "init_from": {"name": "a", "weights": "best", "epoch": 1, "sha256": "ab"},
-        "bases": {"standard": {"neighbours": 10}, "robust": {"name": "b"}}, "fitted": {"scale": 1.0, "kept": 0.5},
-    }  # fmt: skip
+        **plain,
+        "not_run": {"best": {"pgd": 3}},
+        "init_from": {"name": "a", "weights": "best", "epoch": 1, "sha256": "ab"},
+        "bases": {"standard": {"neighbours": 10}, "robust": {"name": "b"}},
+        "fitted": {"scale": 1.0, "kept": 0.5},
+    }
     return [json.dumps(facts).encode() for facts in (plain, full)]
 
 
@@ -349,10 +362,20 @@ def _analyses():
 
     sra = {"cells": [{"eps": 0.0, "sigma": 0.0, "safe": 0.9, "value": 0.0}]}
     answers = [
-        test_class_geometry.ANSWER, test_confidences.ASKED, test_curvature.BENT, test_curvature.STABLE, test_features.ANSWER,
-        test_segment.ASKED, test_surface.ANSWER,
-        replace(test_segment.ASKED, kind="sra", settings={"loss": "zero_one", "norm": "l2", "eps": [0.0], "sigma": [0.0], "examples": 20}, result=sra),
-    ]  # fmt: skip
+        test_class_geometry.ANSWER,
+        test_confidences.ASKED,
+        test_curvature.BENT,
+        test_curvature.STABLE,
+        test_features.ANSWER,
+        test_segment.ASKED,
+        test_surface.ANSWER,
+        replace(
+            test_segment.ASKED,
+            kind="sra",
+            settings={"loss": "zero_one", "norm": "l2", "eps": [0.0], "sigma": [0.0], "examples": 20},
+            result=sra,
+        ),
+    ]
     return [json.dumps({**vars(one), "weights_hash": "ab12"}).encode() for one in answers]
 
 

@@ -93,7 +93,7 @@ def _collect(child, ours, shared, tally):
             if report is None:
                 child.join()
                 return True
-            _merge(tally, report)
+            merge(tally, report)
         count = HEAD.unpack_from(shared)[0]
         if count != beat:
             beat, since, used = count, time.monotonic(), _processor_time(child.pid)
@@ -111,8 +111,10 @@ def _processor_time(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _merge(tally, part):
+def merge(tally, part):
+    """Add what has come of further executions."""
     tally.executions += part.executions
+    tally.seconds += part.seconds
     tally.outcomes += part.outcomes
     tally.memory = max(tally.memory, part.memory)
     for name, found in part.broken.items():

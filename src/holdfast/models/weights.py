@@ -31,8 +31,10 @@ OPTIONAL = "num_batches_tracked"
 STATE_DICT = 'save its weights alone, where its code is at hand: torch.save(model.state_dict(), "weights.pt")'
 """The remedy for files that hold more than weights."""
 DTYPES = frozenset(
-    (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.int8)
-    + (torch.uint8, torch.bool)
+    (
+        *(torch.float64, torch.float32, torch.float16, torch.bfloat16),
+        *(torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool),
+    )
 )
 """Formats of numbers that weights may have."""
 PREFIXES = ("module.", "_orig_mod.", "model.")

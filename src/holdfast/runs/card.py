@@ -26,7 +26,6 @@ from holdfast.runs.directory import Run, version
 from holdfast.runs.splits import Splits
 from holdfast.yaml_text import load_yaml
 
-
 MOST_CHANNELS = 4096
 """Of an image."""
 
@@ -144,7 +143,14 @@ def read_card(path: Path | str) -> Card:
         classes, bases = tuple(images.classes), images.bases
         channels, height, width = images.shape
         return Card(
-            file, recipe, (channels, height, width), classes, metadata["hash"], int(metadata.get("epoch", 0)), bases, recorded["model"]
+            file,
+            recipe,
+            (channels, height, width),
+            classes,
+            metadata["hash"],
+            int(metadata.get("epoch", 0)),
+            bases,
+            recorded["model"],
         )
     except (ValueError, TypeError, LookupError, yaml.YAMLError) as error:
         raise CheckpointError(f"{file}: expected metadata written by holdfast; {line_of(error)}") from None
