@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from holdfast.questions.segment.measurement import loss_along_segment, taylor_errors
-from holdfast.questions.segment.summary import lines, summarise_segments
+from holdfast.questions.segment.summary import SegmentSummary, lines
 from tests.zoo import images, labels, smooth
 
 ROWS = pl.DataFrame({
@@ -29,8 +29,8 @@ def test_lines_are_those_that_were_measured(around):
 
 
 def test_means_errors_and_shares_of_every_place():
-    found = summarise_segments(ROWS, around=0.0)
-    assert (found.examples, found.right, found.right_at_end) == (2, 0.5, 0.0)
+    found = SegmentSummary(ROWS, 0.0)
+    assert (found.share("right"), found.share("right_at_end")) == (0.5, 0.0)
     start, middle, end = found.curve
     assert [at.place for at in found.curve] == [0, 0.5, 1]
     assert (start.loss.mean, middle.loss.mean, end.loss.mean) == (0.5, 1.0, 2.5)
@@ -42,22 +42,22 @@ def test_means_errors_and_shares_of_every_place():
 
 
 def test_reach_has_quartiles_and_the_signed_error_at_the_end():
-    found = summarise_segments(ROWS, around=0.0)
-    assert (found.first.lower, found.first.median, found.first.upper) == (0.25, 0.5, 0.75)
-    assert (found.first.to_the_end, found.second.to_the_end) == (0.5, 0.0)
-    assert (found.first.end.mean, found.second.end.mean) == (-1.5, 0.0)
+    first, second = SegmentSummary(ROWS, 0.0).reaches
+    assert (first.lower, first.median, first.upper) == (0.25, 0.5, 0.75)
+    assert (first.to_the_end, second.to_the_end) == (0.5, 0.0)
+    assert (first.end.mean, second.end.mean) == (-1.5, 0.0)
 
 
 def test_what_is_foreseen_is_told_for_sure_images_and_for_the_others():
-    everyone, sure, others = summarise_segments(ROWS, around=0.0).groups
+    everyone, sure, others = SegmentSummary(ROWS, 0.0).groups
     assert (everyone.examples, sure.examples, others.examples) == (2, 1, 1)
     assert (sure.rise.mean, sure.first, sure.second) == (4.0, 0.25, 0.5)
     assert (others.rise.mean, others.first, others.second) == (0.0, None, None)  # nothing to foresee
     assert (everyone.first, everyone.second) == (0.25, 1.0)  # of 2 on average, 0.5 and 2
     near = ROWS.with_columns(loss=pl.Series([[-math.log(0.99) - 1e-9, 1, 4], [-math.log(0.98), 1, 1]]))
-    assert [group.examples for group in summarise_segments(near, around=0.0).groups] == [2, 1, 1]
+    assert [group.examples for group in SegmentSummary(near, 0.0).groups] == [2, 1, 1]
     unsure = ROWS.with_columns(loss=pl.Series([[1.0, 1.0, 4.0], [1.0, 1.0, 1.0]]))
-    assert summarise_segments(unsure, around=0.0).groups[1].rise is None
+    assert SegmentSummary(unsure, 0.0).groups[1].rise is None
 
 
 def test_places_of_reaches_are_found_whatever_their_last_digit():
@@ -70,7 +70,7 @@ def test_places_of_reaches_are_found_whatever_their_last_digit():
         "bend": way.bend.tolist(), "right": [True] * 8, "right_at_end": [True] * 8,
         **{name: getattr(errors, name).tolist() for name in ("first_end", "second_end", "first_reach", "second_reach")},
     })  # fmt: skip
-    found = summarise_segments(rows, around=0.0)
+    found = SegmentSummary(rows, 0.0)
     wrong = ((way.first - way.loss).abs() > 0.1).cumsum(1) > 0
     expected = (~wrong).double().mean(0).tolist()
     assert [at.first_within for at in found.curve] == pytest.approx(expected)

@@ -1,9 +1,14 @@
-"""Checks of fields that questions share; each error names the field."""
+"""What questions do with their fields; each error names the field."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+
+
+def ordered(sizes: Sequence[float]) -> list[float]:
+    """Sizes from the smallest, each once."""
+    return sorted(set(sizes))
 
 
 def require_sizes(**fields: Sequence[float]) -> None:

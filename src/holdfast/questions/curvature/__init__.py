@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from holdfast.questions.answers import Answers
-from holdfast.questions.curvature.presentation import presentation
 from holdfast.questions.fields import require_at_least, require_not_negative, require_positive
 from holdfast.questions.question import Needs
 from holdfast.show.items import Item
@@ -95,4 +94,6 @@ class Curvature:
     @staticmethod
     def present(answers: Answers) -> Iterator[Item]:
         """Curvature of each network in one row, its distribution, and how it goes with right answers under noise."""
+        from holdfast.questions.curvature.presentation import presentation
+
         return presentation(answers)

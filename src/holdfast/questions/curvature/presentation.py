@@ -113,21 +113,16 @@ def _eigenvalue(answer: Answer) -> Cell:
     return Cell(short(middle), "" if ratio is None else f"residual {percent(ratio)}", value=middle)
 
 
-def _five(answer: Answer) -> tuple[float, ...]:
-    """Whiskers, quarters and median of the lowest 90 %."""
-    of = box(_column(answer, "curvature"))
-    return of.low, of.lower, of.median, of.upper, of.high
-
-
 def _box(name: str, answer: Answer) -> Box:
-    return Box(answer.place, name, *(max(value, SMALLEST) for value in _five(answer)))
+    quantiles, _ = box(_column(answer, "curvature"))
+    return Box(answer.place, name, *(max(value, SMALLEST) for value in quantiles))
 
 
 def _quantiles(some: Named) -> Table:
-    rows = [
-        (name, [*map(number, _five(answer)), number(box(_column(answer, "curvature")).examples, count)])
-        for name, answer in some
-    ]
+    rows = []
+    for name, answer in some:
+        quantiles, examples = box(_column(answer, "curvature"))
+        rows.append((name, [*map(number, quantiles), number(examples, count)]))
     columns = ("5 %", "25 %", "Median", "75 %", "95 %", "Images")
     return Table("Curvature of the lowest 90 % of the images", "Run", columns, rows)
 

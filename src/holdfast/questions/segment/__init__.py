@@ -10,7 +10,6 @@ from holdfast.questions.answers import Answers
 from holdfast.questions.attack import attack_settings, check_budget, chosen_attack
 from holdfast.questions.fields import require_positive
 from holdfast.questions.question import Context, Needs, Prepared
-from holdfast.questions.segment.presentation import presentation
 from holdfast.show.items import Item
 
 if TYPE_CHECKING:
@@ -68,6 +67,8 @@ class Segments:
     @staticmethod
     def present(answers: Answers) -> Iterator[Item]:
         """Where the expansions fail, in words, curves and tables."""
+        from holdfast.questions.segment.presentation import presentation
+
         return presentation(answers)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from holdfast.questions.answers import Answer
-from holdfast.questions.segment.summary import Lines, SegmentSummary, lines, summarise_segments
+from holdfast.questions.segment.summary import Lines, SegmentSummary, lines
 from holdfast.show.chart import Chart, Curve
 from holdfast.show.figures import Figure, figure
 from holdfast.show.items import Item
@@ -59,7 +59,7 @@ class Segment:
     @cached_property
     def summary(self) -> SegmentSummary:
         """The rows in few numbers."""
-        return summarise_segments(self.answer.rows, around=self.settings["around"])
+        return SegmentSummary(self.answer.rows, self.settings["around"])
 
     @property
     def places(self) -> tuple[float, ...]:

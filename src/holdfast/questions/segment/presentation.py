@@ -41,11 +41,12 @@ def presentation(answers: Answers) -> Iterator[Item]:
 def _verdict(one: Segment) -> str:
     """Where the expansions of one network fail."""
     start, end = one.summary.curve[0], one.summary.curve[-1]
+    first_reach, second_reach = one.summary.reaches
     first, second = (_promise(mean.mean, end.loss.mean) for mean in (end.first, end.second))
     return (
         f"{one.name}, {one.way}: the loss goes from {short(start.loss.mean)} to {short(end.loss.mean)} on average. The "
-        f"first order stays within {one.tolerance} of it {_far(one.summary.first)}; the second "
-        f"{_far(one.summary.second)}. At the end the first order has {short(end.first.mean)}, {first}, and the second "
+        f"first order stays within {one.tolerance} of it {_far(first_reach)}; the second "
+        f"{_far(second_reach)}. At the end the first order has {short(end.first.mean)}, {first}, and the second "
         f"{short(end.second.mean)}, {second}."
     )
 
@@ -78,7 +79,7 @@ def _reach_table(some: Sequence[Segment]) -> Table:
     """How far the expansions are right."""
     rows = []
     for one in some:
-        for kind, reach in ((KINDS["first"], one.summary.first), (KINDS["second"], one.summary.second)):
+        for kind, reach in zip((KINDS["first"], KINDS["second"]), one.summary.reaches, strict=True):
             shares = [share(value) for value in (reach.lower, reach.median, reach.upper, reach.to_the_end)]
             rows.append((f"{one.name}, {kind}", [*shares, _mean(reach.end)]))
     columns = ("A quarter", "Half", "Three quarters", "To the end", "Error at the end, 95 %")
@@ -108,10 +109,10 @@ def _curve_table(one: Segment) -> Table:
         "Loss", "First order", "Second order", "Error of the first", "Error of the second",
         f"First within {one.tolerance}", f"Second within {one.tolerance}",
     )  # fmt: skip
-    summary = one.summary
+    right, right_at_end = (percent(one.summary.share(name)) for name in ("right", "right_at_end"))
     caption = (
-        f"Loss and expansions of {one.name}: means of {count(summary.examples)} images with their 95 % intervals "
-        f"({percent(summary.right)} right at the images, {percent(summary.right_at_end)} at the other ends)"
+        f"Loss and expansions of {one.name}: means of {count(len(one.answer.rows))} images with their 95 % intervals "
+        f"({right} right at the images, {right_at_end} at the other ends)"
     )
     return Table(caption, "Way", columns, rows)
 

@@ -7,7 +7,7 @@ Reference:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -117,44 +117,41 @@ class Group:
 
 @dataclass(frozen=True)
 class SegmentSummary:
-    """The segments of one network.
-
-    Args:
-        examples: how many.
-        right: share of right answers at the images.
-        right_at_end: share of right answers at the other ends.
-        curve: at every place.
-        first: reach of the first order.
-        second: of the second order.
-        groups: all images, those that the network is sure of, and the others.
-    """
-
-    examples: int
-    right: float
-    right_at_end: float
-    curve: list[AtPlace]
-    first: Reach
-    second: Reach
-    groups: list[Group]
-
-
-def summarise_segments(rows: pl.DataFrame, *, around: float) -> SegmentSummary:
-    """Means, reaches and what is foreseen.
+    """The segments of one network in few numbers.
 
     Args:
         rows: as the question `segment` stores them.
         around: where the expansions are made.
     """
-    drawn = lines(rows, around=around)
-    return SegmentSummary(
-        examples=len(rows),
-        right=_share(rows["right"]),
-        right_at_end=_share(rows["right_at_end"]),
-        curve=[_at(drawn, rows, number) for number in range(len(drawn.places))],
-        first=_reach(rows, "first"),
-        second=_reach(rows, "second"),
-        groups=_groups(drawn),
-    )
+
+    rows: pl.DataFrame
+    around: float
+
+    @cached_property
+    def lines(self) -> Lines:
+        """The curves of all images."""
+        return lines(self.rows, around=self.around)
+
+    @cached_property
+    def curve(self) -> list[AtPlace]:
+        """Means and shares at every place."""
+        return [_at(self.lines, self.rows, number) for number in range(len(self.lines.places))]
+
+    @cached_property
+    def reaches(self) -> tuple[Reach, Reach]:
+        """Of the first and the second order."""
+        return _reach(self.rows, "first"), _reach(self.rows, "second")
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """All images, those that the network is sure of, and the others."""
+        sure = np.exp(-self.lines.loss[:, 0]) >= SURE  # the loss is the cross entropy
+        kinds = {"all images": np.ones_like(sure), f"sure by {100 * SURE:g} % or more": sure, "the others": ~sure}
+        return [_group(name, self.lines, chosen) for name, chosen in kinds.items()]
+
+    def share(self, column: str) -> float:
+        """The share of images for which a column is true."""
+        return float(self.rows[column].to_numpy().mean())
 
 
 def _at(drawn: Lines, rows: pl.DataFrame, number: int) -> AtPlace:
@@ -180,12 +177,6 @@ def _reach(rows: pl.DataFrame, name: str) -> Reach:
     return Reach(lower, median, upper, float(np.mean(far > 1 - 1e-9)), _spread(rows[f"{name}_end"].to_numpy()))
 
 
-def _groups(drawn: Lines) -> list[Group]:
-    sure = np.exp(-drawn.loss[:, 0]) >= SURE  # the loss is the cross entropy
-    kinds = {"all images": np.ones_like(sure), f"sure by {100 * SURE:g} % or more": sure, "the others": ~sure}
-    return [_group(name, drawn, chosen) for name, chosen in kinds.items()]
-
-
 def _group(name: str, drawn: Lines, chosen: NDArray[np.bool_]) -> Group:
     if not chosen.any():
         return Group(name, 0, None, None, None)
@@ -198,8 +189,3 @@ def _group(name: str, drawn: Lines, chosen: NDArray[np.bool_]) -> Group:
 
 def _spread(values: Numbers) -> Spread:
     return spread(values.tolist())
-
-
-def _share(values: pl.Series) -> float:
-    mean: Any = values.mean()
-    return float(mean)

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from holdfast.questions.answers import Answers
-from holdfast.questions.fields import require_at_least, require_positive, require_sizes
+from holdfast.questions.fields import ordered, require_at_least, require_positive, require_sizes
 from holdfast.questions.question import Needs
-from holdfast.questions.stability.presentation import presentation
 from holdfast.show.items import Item
 
 if TYPE_CHECKING:
@@ -83,7 +82,7 @@ class NoiseStability:
         step = None if self.exact else self.step or self.sigma
         curvature = input_curvature(model, x, y, draws=self.draws, step=step, rng=rng)
         moved = stability(
-            cast("FeatureClassifier", model), x, y, sigma=self.sigma, deltas=sorted(set(self.deltas)),
+            cast("FeatureClassifier", model), x, y, sigma=self.sigma, deltas=ordered(self.deltas),
             draws=self.copies, rng=rng,
         )  # fmt: skip
         row = torch.full_like(curvature.curvature, longest_row(model))
@@ -92,4 +91,6 @@ class NoiseStability:
     @staticmethod
     def present(answers: Answers) -> Iterator[Item]:
         """Stability against the distance, then what theorem 6.1 makes of it, in words and numbers."""
+        from holdfast.questions.stability.presentation import presentation
+
         return presentation(answers)

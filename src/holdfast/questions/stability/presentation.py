@@ -9,6 +9,7 @@ from typing import Any
 
 from holdfast.analysis.spread import give_or_take
 from holdfast.questions.answers import Answer, Answers
+from holdfast.questions.fields import ordered
 from holdfast.questions.presenting import answered, number, share
 from holdfast.questions.stability.bounds import AtDelta, quadratic_share, stability_curve
 from holdfast.show.chart import Chart, Curve
@@ -59,7 +60,7 @@ class _Summary:
         """Stability and bounds at each distance."""
         settings = self.settings
         return stability_curve(
-            self.answer.rows, deltas=sorted(set(settings["deltas"])), draws=settings["copies"],
+            self.answer.rows, deltas=ordered(settings["deltas"]), draws=settings["copies"],
             sigma=settings["sigma"], longest_row=self.longest_row,
         )  # fmt: skip
 
