@@ -62,7 +62,7 @@ def test_the_summary_has_median_mean_error_gradient_eigenvalue_and_accuracy():
     assert cells[4].note == "residual 10.0\u00a0%"
     _, measured = of(str, items)
     assert "measured with 20 differences at 0.01 in pixels" in measured
-    assert "right answers with 10 copies with Gaussian noise of 0.06" in measured
+    assert "right answers are counted over 10 copies with Gaussian noise of 0.06" in measured
 
 
 def test_boxes_are_of_the_lowest_ninety_percent():

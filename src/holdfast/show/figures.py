@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from holdfast.show.axes import plain as plain
+from holdfast.show.axes import x_axis, y_axis
 from holdfast.show.chart import Box, Chart, Curve, Mark
-from holdfast.show.numbers import short
-from holdfast.show.text import visible
 
 COLOURS = 6  # --series-0 ... in the style sheet
 BAND = "var(--quiet)"  # colour of areas that belong to no line
@@ -23,9 +22,6 @@ SCALE = [[0.0, "rgb(224,130,20)"], [0.5, "rgb(228,224,210)"], [1.0, "rgb(43,123,
 """Colours from worse to better that stand on light and dark pages."""
 SHAPES = {"steps": "hv", "until": "vh"}  # of lines that are not straight
 ROOM = 36  # letters that stand beside each other under boxes
-TICKS = 12  # positions that are ticks of a logarithmic axis
-DECADES = 6  # powers of ten that are
-LOGARITHMIC = {"type": "log", "exponentformat": "power"}
 
 
 @dataclass(frozen=True)
@@ -104,11 +100,6 @@ def figure(chart: Chart, labels: Sequence[str], identifier: str) -> Figure:
 def figures(charts: Sequence[Chart], labels: Sequence[str], name: str) -> list[Figure]:
     """Draw charts; their elements on the page are called `name-0`, `name-1` and so on."""
     return [figure(chart, labels, f"{name}-{number}") for number, chart in enumerate(charts)]
-
-
-def plain(text: str) -> str:
-    """Text for plotly, which reads tags and entities in labels; control characters are written out."""
-    return visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 @dataclass(frozen=True)
@@ -242,16 +233,7 @@ def _symbols(curve: Curve, number: int) -> str | list[str]:
 
 
 def _layout(chart: Chart) -> dict[str, Any]:
-    axis = {
-        "color": "var(--quiet)",
-        "gridcolor": "var(--line)",
-        "linecolor": "var(--line)",
-        "zerolinecolor": "var(--line)",
-        "automargin": True,
-        "fixedrange": True,
-    }
     font = {"family": "system-ui, sans-serif", "size": 13, "color": "var(--ink)"}
-    share = {"range": [0, 1.02], "tickformat": ".0%", "dtick": 0.2} if chart.whole else {"tickformat": ".0%"}
     names = [box.name for box in chart.boxes]  # long ones are turned, and take the height that they need
     height = 320 + (6 * max(map(len, names)) if sum(map(len, names)) > ROOM else 0)
     return {
@@ -265,38 +247,10 @@ def _layout(chart: Chart) -> dict[str, Any]:
         "hoverlabel": {"bgcolor": "var(--raised)", "bordercolor": "var(--line)", "font": font},
         "dragmode": False,
         "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": "var(--quiet)", "activecolor": "var(--ink)"},
-        "xaxis": axis
-        | {"title": {"text": plain(chart.x_title), "font": {"size": 13}, "standoff": 8}, "rangemode": "tozero"}
-        | (_named(chart.ticks) if chart.ticks else {})
-        | ({"tickformat": ".0%"} if chart.x_share else {})
-        | (LOGARITHMIC | _few_ticks(chart) if chart.log_x else {}),
-        "yaxis": axis
-        | {"rangemode": "tozero" if chart.from_zero else "normal"}
-        | (share if chart.share else {})
-        | (LOGARITHMIC | _decades(chart) if chart.log_y else {}),
+        "xaxis": x_axis(chart),
+        "yaxis": y_axis(chart),
         **(_marked(chart.mark) if chart.mark else {}),
     }
-
-
-def _few_ticks(chart: Chart) -> dict[str, Any]:
-    """The positions themselves as ticks, where they are few."""
-    positions = sorted({x for curve in chart.curves for x in curve.x})
-    few = len(positions) <= TICKS
-    return {"tickvals": positions, "ticktext": [short(position) for position in positions]} if few else {}
-
-
-def _decades(chart: Chart) -> dict[str, Any]:
-    """A tick for each power of ten, where the values span some of them."""
-    values = [value for curve in chart.curves for value in curve.y if value > 0]
-    span = math.log10(max(values) / min(values)) if values else 0.0
-    return {"dtick": 1} if 1 <= span <= DECADES else {}
-
-
-def _named(ticks: Sequence[str]) -> dict[str, Any]:
-    return {
-        "tickvals": [*range(len(ticks))], "ticktext": [plain(tick) for tick in ticks], "zeroline": False,
-        "range": [-0.4, len(ticks) - 0.6], "ticklabeloverflow": "allow",
-    }  # fmt: skip
 
 
 def _marked(mark: Mark) -> dict[str, Any]:

@@ -33,13 +33,12 @@ SMALLEST = 1e-12
 NOISES = {"gaussian": "Gaussian", "uniform": "uniform"}
 EXPLANATION = (
     "Curvature is the sum of the squared eigenvalues of the loss’s Hessian in the image, estimated from random "
-    "directions: how fast the gradient turns around an image. It spans many orders of magnitude, so a mean rests on "
-    "few images; compare medians."
+    "directions: how fast the gradient turns around an image. Values of single images have the error in the table; "
+    "they span many orders of magnitude, so a mean rests on few images; compare medians."
 )
 CORRELATIONS = (
-    "Right answers are counted over noisy copies of each image. The correlation of groups is that of the number of "
-    "right copies with the mean curvature of its group, as in the paper; that of images takes every image for itself "
-    "and is mostly weaker."
+    "The correlation of groups is that of the number of right copies with the mean curvature of its group, as in the "
+    "paper; that of images takes every image for itself and is mostly weaker."
 )
 
 
@@ -51,7 +50,7 @@ def presentation(answers: Answers) -> Iterator[Item]:
     yield EXPLANATION
     ways = list(dict.fromkeys(_way(answer) for _, answer in some))
     noises = dict.fromkeys(f"{answer.settings['copies']} copies with {_noise(answer)}" for _, answer in some)
-    yield f"Curvature is measured with {' and '.join(ways)}; right answers with {' and '.join(noises)}."
+    yield f"Curvature is measured with {' and '.join(ways)}; right answers are counted over {' and '.join(noises)}."
     yield _summary(some)
     for way in ways:
         alike, note = [one for one in some if _way(one[1]) == way], f", {way}" if len(ways) > 1 else ""
@@ -124,7 +123,8 @@ def _quantiles(some: Named) -> Table:
         quantiles, examples = box(_column(answer, "curvature"))
         rows.append((name, [*map(number, quantiles), number(examples, count)]))
     columns = ("5 %", "25 %", "Median", "75 %", "95 %", "Images")
-    return Table("Curvature of the lowest 90 % of the images", "Run", columns, rows)
+    caption = "Curvature of the lowest 90 % of the images: whiskers, boxes and medians of the chart"
+    return Table(caption, "Run", columns, rows)
 
 
 def _kept(answer: Answer) -> Sequence[Kept]:
