@@ -14,8 +14,6 @@ from unittest.mock import patch
 import numpy as np
 import polars as pl
 
-from holdfast.analysis.measures import Measures
-from holdfast.analysis.store import read_answers
 from holdfast.cli import main
 from holdfast.models import read_metadata
 from holdfast.results import Ledger
@@ -149,9 +147,3 @@ def results(path):
         "parts": [part.name for part in run.ledger.parts()],
         "gallery": gallery,
     }
-
-
-def measured(run, kind):
-    """Rows per example of a run's only analysis of a kind."""
-    (answer,) = [one for one in read_answers(run) if one.kind == kind]
-    return Measures(run, answer).read()

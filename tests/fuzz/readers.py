@@ -174,19 +174,6 @@ def answers(place):
     return Store(place / "run").read_all()
 
 
-def analyses(place):
-    from holdfast.analysis.store import read_answers
-
-    return read_answers(place / "run")
-
-
-def measures(place):
-    from holdfast.analysis.measures import read_measured
-    from holdfast.analysis.store import read_answers
-
-    return read_measured(place / "run", read_answers(place / "run"))
-
-
 def verdicts(place):
     from holdfast.verdicts import read_verdicts
 

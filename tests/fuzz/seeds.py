@@ -6,7 +6,6 @@ import io
 import json
 import tempfile
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -230,7 +229,7 @@ def images():
 
 @functools.cache
 def _evaluated():
-    """A run with results, all analyses that a page shows, and everything else it may hold: the content of its files."""
+    """A run with results, an answer, and everything else it may hold: the content of its files."""
     from holdfast.questions.answers import AnswerKey, Store
     from holdfast.verdicts.store import stored, write_verdicts
     from tests.questions.test_presentations import COLUMNS
@@ -269,8 +268,8 @@ def _verdicts():
 
 
 def evaluated_run(place):
-    """All but answers and analyses."""
-    _unpacked(place / "run", lambda name: not name.startswith(("answers", "analyses", "measures")))
+    """All but answers."""
+    _unpacked(place / "run", lambda name: not name.startswith("answers"))
 
 
 def answered_run(place):
@@ -338,7 +337,6 @@ def _name(start):
 
 
 ROWS = "run/answers/thickness-best-7bb3917112bc-000000.parquet"
-MEASURES = "run/measures/curvature-best-11c48c708697-000000.parquet"
 
 
 def answer_rows():
@@ -347,65 +345,6 @@ def answer_rows():
 
 def answer_key(place):
     _unpacked(place / "run", lambda name: name.startswith("answers/") and name.endswith(".json"))
-
-
-@functools.cache
-def _analyses():
-    from tests.report import (
-        test_class_geometry,
-        test_confidences,
-        test_curvature,
-        test_features,
-        test_segment,
-        test_surface,
-    )
-
-    sra = {"cells": [{"eps": 0.0, "sigma": 0.0, "safe": 0.9, "value": 0.0}]}
-    answers = [
-        test_class_geometry.ANSWER,
-        test_confidences.ASKED,
-        test_curvature.BENT,
-        test_curvature.STABLE,
-        test_features.ANSWER,
-        test_segment.ASKED,
-        test_surface.ANSWER,
-        replace(
-            test_segment.ASKED,
-            kind="sra",
-            settings={"loss": "zero_one", "norm": "l2", "eps": [0.0], "sigma": [0.0], "examples": 20},
-            result=sra,
-        ),
-    ]
-    return [json.dumps({**vars(one), "weights_hash": "ab12"}).encode() for one in answers]
-
-
-def analyses():
-    return _analyses()
-
-
-def _measured():
-    """An analysis with its rows: the content of its files by path in the run."""
-    from tests.report.test_curvature import BENT, CURVATURES
-
-    from holdfast.analysis.measures import Measures
-    from holdfast.analysis.store import write_answer
-
-    with tempfile.TemporaryDirectory() as place:
-        write_answer(Path(place), BENT)
-        Measures(Path(place), BENT).append(0, "a", CURVATURES)
-        files = (file for file in Path(place).rglob("*") if file.is_file() and file.name != "checksums.txt")
-        return {str(file.relative_to(place)): file.read_bytes() for file in files}
-
-
-def measures():
-    return [content for name, content in _measured().items() if name.endswith(".parquet")]
-
-
-def measured_run(place):
-    answered_run(place)
-    for name, content in _measured().items():
-        (place / "run" / name).parent.mkdir(exist_ok=True)
-        (place / "run" / name).write_bytes(content)
 
 
 def verdicts():

@@ -103,12 +103,6 @@ TARGETS = {
     "rows of an answer on a page": Target(
         seeds.ROWS, seeds.answer_rows, readers.page, (formats.parquet_edited,), seeds.answered_run
     ),
-    "analysis": Target("run/analyses/a.json", seeds.analyses, readers.analyses, JSON),
-    "analysis on a page": Target("run/analyses/a.json", seeds.analyses, readers.page, JSON, seeds.evaluated_run),
-    "measures": Target(seeds.MEASURES, seeds.measures, readers.measures, (formats.parquet_edited,), seeds.measured_run),
-    "measures on a page": Target(
-        seeds.MEASURES, seeds.measures, readers.page, (formats.parquet_edited,), seeds.measured_run
-    ),
     "verdicts": Target("run/verdicts/best-model.json", seeds.verdicts, readers.verdicts, JSON),
     "verdicts on a page": Target(
         "run/verdicts/best-model.json", seeds.verdicts, readers.page, JSON, seeds.evaluated_run

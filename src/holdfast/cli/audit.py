@@ -75,15 +75,6 @@ def command(
     raise typer.Exit(1 if bad else 0)
 
 
-def chosen_attack(verb: str, ready: Ready, norm: str | None, eps: str | None) -> PGD | APGD:
-    """The attack that the options ask for, else the run's own, else the usual one at 8/255; for highest losses."""
-    from holdfast.attacks.usual import usual
-    from holdfast.threat import Linf
-
-    attack = _attack(verb, norm, eps) or _of_the_run(ready) or usual(Linf(8 / 255))
-    return replace(attack, until_lost=False)
-
-
 def _attack(verb: str, norm: str | None, eps: str | None) -> APGD | None:
     """The attack that the options ask for."""
     from holdfast.attacks.usual import usual

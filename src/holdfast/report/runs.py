@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,14 +12,11 @@ import polars as pl
 
 from holdfast import files
 from holdfast.analysis.checks import Check, checks_of
-from holdfast.analysis.measures import Measured, read_measured
-from holdfast.analysis.store import Answer, read_answers
 from holdfast.analysis.worst_case import attempts
 from holdfast.errors import LedgerError
 from holdfast.facts import checked_epoch, checked_facts
 from holdfast.json_text import parse_json_object
-from holdfast.questions.answers import Answer as Answered
-from holdfast.questions.answers import Answers, Store
+from holdfast.questions.answers import Answer, Answers, Store
 from holdfast.report.gallery import Gallery, read_galleries
 from holdfast.results import SCHEMA, Ledger, is_graded
 from holdfast.show.names import labels as short_labels
@@ -41,10 +38,8 @@ class RunData:
         epochs: lines of `metrics.jsonl`, empty when there is none.
         galleries: images before and after, empty when there are none.
         verdicts: on whether the numbers can be trusted, as stored; empty when nobody asked.
-        answers: of analyses, as stored; empty when nobody asked.
         graded: rows of corruptions by kind and severity.
         graded_galleries: their images.
-        measures: what analyses found of single examples; empty when nobody asked.
         answered: answers to questions, as stored.
         outdated: names of questions whose answers an earlier version stored in another form.
     """
@@ -56,11 +51,9 @@ class RunData:
     epochs: tuple[Mapping[str, Any], ...]
     galleries: tuple[Gallery, ...]
     verdicts: tuple[Stored, ...] = ()
-    answers: tuple[Answer, ...] = ()
     graded: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SCHEMA))
     graded_galleries: tuple[Gallery, ...] = ()
-    measures: tuple[Measured, ...] = ()
-    answered: tuple[Answered, ...] = ()
+    answered: tuple[Answer, ...] = ()
     outdated: tuple[str, ...] = ()
 
     @cached_property
@@ -122,7 +115,6 @@ def read_run(path: Path) -> RunData:
     if others.is_empty():
         others = rows  # nothing else to show
     galleries, names = read_galleries(path / "gallery"), set(graded["check"])
-    answers = tuple(read_answers(path))
     name = facts["name"]
     return _labelled(
         RunData(
@@ -133,10 +125,8 @@ def read_run(path: Path) -> RunData:
             epochs=_epochs(path / "metrics.jsonl"),
             galleries=tuple(shown for shown in galleries if shown.check not in names),
             verdicts=tuple(read_verdicts(path)),
-            answers=answers,
             graded=graded,
             graded_galleries=tuple(shown for shown in galleries if shown.check in names),
-            measures=tuple(read_measured(path, answers)),
             answered=tuple(Store(path).read_all()),
             outdated=tuple(Store(path).earlier()),
         ),
@@ -187,14 +177,6 @@ def answers_of(runs: Sequence[RunData], question: str) -> Answers:
 def _class_names(run: RunData) -> tuple[str, ...]:
     names = run.section("data").get("classes")
     return tuple(map(str, names)) if isinstance(names, list) else ()
-
-
-def measured(runs: Sequence[RunData], kind: str) -> Iterator[tuple[int, str, Measured]]:
-    """What one kind of analysis measured, with the place of its run and a name for the network."""
-    for place, run in enumerate(runs):
-        for one in run.measures:
-            if one.question.kind == kind:
-                yield place, f"{run.label} ({one.question.weights})", one
 
 
 def _labelled(run: RunData, label: str) -> RunData:

@@ -1,4 +1,4 @@
-"""The command of every question: its fields are options, and it takes any number of runs."""
+"""`holdfast analyse`: a command for every question; its fields are options, and it takes any number of runs."""
 
 from __future__ import annotations
 
@@ -33,12 +33,6 @@ Runs = Annotated[
         metavar="[RUN|CHECKPOINT|DIRECTORY]...", help="Runs, weights written by holdfast, or directories of runs."
     ),
 ]
-
-
-def register(app: typer.Typer) -> None:
-    """Add a command for every question."""
-    for name, kind in QUESTIONS.items():
-        app.command(dashed(name), help=summary(kind))(_command_of(name, kind))
 
 
 def _command_of(name: str, kind: Any) -> Any:
@@ -178,3 +172,8 @@ def _chosen(ready: Ready, images: ImageOptions) -> Split:
     if images.first is not None:
         return data.first(test, images.first)
     return test if images.subset is None else data.subset(test, images.subset, ready.splits.test_seed)
+
+
+app = typer.Typer(help="Ask a question about networks; repeat the command to resume.", no_args_is_help=True)
+for _name, _kind in QUESTIONS.items():
+    app.command(dashed(_name), help=summary(_kind))(_command_of(_name, _kind))
