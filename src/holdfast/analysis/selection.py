@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -39,6 +39,10 @@ class Measured:
     at_chance: bool = False
 
 
+Network = tuple[str, str]
+"""Run and weights."""
+
+
 def measured(rows: pl.DataFrame) -> tuple[Measured, ...]:
     """The quantities of every run and weights in a ledger.
 
@@ -46,36 +50,42 @@ def measured(rows: pl.DataFrame) -> tuple[Measured, ...]:
     of two strengths or more; clipped and unclipped noise are told apart. A worst case of which only an upper bound is
     known is left out.
     """
-    values: dict[tuple[str, str], dict[str, float]] = {}
-    checks: dict[tuple[str, str], dict[str, tuple[str, ...]]] = {}
-    noisy: dict[tuple[str, str], dict[str, dict[float, float]]] = {}
-    for row in accuracies(rows).iter_rows(named=True):
-        key, params = (row["run"], row["weights"]), json.loads(row["params"])
-        found = values.setdefault(key, {})
-        if row["method"] == "clean":
-            found[CLEAN] = row["accuracy"]
-        elif row["method"] == "gaussian_noise":
-            sigma = params["variance"] ** 0.5 if params.get("sigma") is None else params["sigma"]
-            name = NOISE if params.get("clip", True) else f"{NOISE}, unclipped"
-            noisy.setdefault(key, {}).setdefault(name, {})[sigma] = row["accuracy"]
+    values: dict[Network, dict[str, float]] = {
+        (row["run"], row["weights"]): {} for row in accuracies(rows).iter_rows(named=True)
+    }
+    checks: dict[Network, dict[str, tuple[str, ...]]] = {}
+    for row in accuracies(rows).filter(pl.col("method") == "clean").iter_rows(named=True):
+        values[row["run"], row["weights"]][CLEAN] = row["accuracy"]
     for row in worst_case(rows).filter(pl.col("unsettled") == 0).iter_rows(named=True):
         values[row["run"], row["weights"]][row["check"]] = row["accuracy"]
         checks.setdefault((row["run"], row["weights"]), {})[row["check"]] = tuple(row["checks"])
-    for found_errors in corrupted(rows):
-        mean = found_errors.mean()
-        if mean is not None:
-            name = MCE if found_errors.family == "common" else f"{MCE}, {found_errors.title}"
-            values[found_errors.run, found_errors.weights][name] = mean
+    for errors in corrupted(rows):
+        if (mean := errors.mean()) is not None:
+            name = MCE if errors.family == "common" else f"{MCE}, {errors.title}"
+            values[errors.run, errors.weights][name] = mean
     for row in average_certified_radius(rows).iter_rows(named=True):
         values[row["run"], row["weights"]][f"average radius, {row['check']}"] = row["average"]
-    for key, curves in noisy.items():
-        for name, points in curves.items():
-            curve = {**points, **({0.0: values[key][CLEAN]} if CLEAN in values[key] else {})}
-            if len(curve) > 2:
-                sigmas = sorted(curve)
-                values[key][name] = noise_area([curve[sigma] for sigma in sigmas], sigmas)
+    for network, name, area in _noise_areas(rows, values):
+        values[network][name] = area
     guessing = at_chance(rows)
     return tuple(Measured(*key, quantities, checks.get(key, {}), key in guessing) for key, quantities in values.items())
+
+
+def _noise_areas(
+    rows: pl.DataFrame, values: Mapping[Network, Mapping[str, float]]
+) -> Iterator[tuple[Network, str, float]]:
+    """The area under accuracy against noise of each network with two strengths or more, clipped and unclipped."""
+    curves: dict[tuple[Network, str], dict[float, float]] = {}
+    for row in accuracies(rows).filter(pl.col("method") == "gaussian_noise").iter_rows(named=True):
+        network, params = (row["run"], row["weights"]), json.loads(row["params"])
+        sigma = params["variance"] ** 0.5 if params.get("sigma") is None else params["sigma"]
+        name = NOISE if params.get("clip", True) else f"{NOISE}, unclipped"
+        curves.setdefault((network, name), {})[sigma] = row["accuracy"]
+    for (network, name), points in curves.items():
+        curve = {**points, **({0.0: values[network][CLEAN]} if CLEAN in values[network] else {})}
+        if len(curve) > 2:
+            sigmas = sorted(curve)
+            yield network, name, noise_area([curve[sigma] for sigma in sigmas], sigmas)
 
 
 def select(runs: Sequence[Measured], *, by: str, accuracy: float, within: float) -> tuple[Measured, ...]:

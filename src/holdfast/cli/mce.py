@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +14,7 @@ from holdfast.cli.screen import percent, say, table
 from holdfast.errors import RecipeError
 
 if TYPE_CHECKING:
+    from holdfast.analysis.corruption import Corrupted
     from holdfast.report.runs import RunData
 
 
@@ -25,47 +26,61 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Mean corruption errors of runs that were checked with common corruptions."""
-    from holdfast.analysis.corruption import ALEXNET, Corrupted, corrupted
+    from holdfast.analysis.corruption import corrupted
     from holdfast.report import read_runs
     from holdfast.report.find import find_runs
     from holdfast.report.same_images import different_images, tested
 
     runs = read_runs(find_runs(paths))
-    found = [one for run in runs for one in corrupted(run.graded) if one.weights == run.weights[0]]
-    if not found:
-        raise RecipeError("mce: expected runs with corruptions by kind and severity, such as `common`; found none")
-    base: dict[tuple[str, str], Any] = {}
-    others: Sequence[RunData] = ()
-    if reference == "alexnet":
-        base = {(one.family, one.source): ALEXNET for one in found if one.family in ("common", "stored")}
-    elif reference is not None:
-        others = read_runs([Path(reference)])
-        (other,) = others
-        base = {(one.family, one.source): one for one in corrupted(other.graded) if one.weights == other.weights[0]}
-    records: list[dict[str, Any]] = []
-    for one in found:
-        divided: Corrupted | None = base.get((one.family, one.source))
-        records.append({
-            "run": one.run, "weights": one.weights, "family": one.family, "source": one.source or None,
-            "images": one.examples,
-            "kinds": len(one.kinds), "severities": list(one.severities), "mce": one.mean(), "half": one.half,
-            "relative": None if divided is None else one.mean(divided),
-            "errors": one.by_kind(),
-        })  # fmt: skip
+    errors = [one for run in runs for one in corrupted(run.graded) if one.weights == run.weights[0]]
+    if not errors:
+        raise RecipeError("mce: expected runs with corruptions by kind and severity, such as `common`; got none")
+    base, others = _reference(reference, errors)
+    records = [_record(one, base.get((one.family, one.source))) for one in errors]
     note = different_images([tested(run) for run in (*runs, *others)]) or None
     if as_json:
         echo_json({"reference": reference, "runs": records, "other_images": note})
         return
     relative = [f"relative to {reference}"] if reference else []
-    rows = []
-    for record, one in zip(records, found, strict=True):
-        mean = _mean(record["mce"], record["half"])
-        extra = ["unknown" if record["relative"] is None else f"{record['relative']:z.4f}"] if reference else []
-        size = f"{record['kinds']} x {len(record['severities'])}"
-        rows.append([f"{record['run']}, {one.title}", mean, *extra, size, str(record["images"])])
+    rows = [_row(one, record, relative=bool(reference)) for record, one in zip(records, errors, strict=True)]
     table(["run", "mean corruption error, 95 %", *relative, "kinds x severities", "images"], rows)
     if note:
         say(f"not comparable: {note}")
+
+
+def _reference(
+    reference: str | None, corrupted_runs: Sequence[Corrupted]
+) -> tuple[Mapping[tuple[str, str], Any], Sequence[RunData]]:
+    """What errors are divided by, for each family and source, and the run that it comes from."""
+    from holdfast.analysis.corruption import ALEXNET, corrupted
+    from holdfast.report import read_runs
+
+    if reference is None:
+        return {}, ()
+    if reference == "alexnet":
+        families = [(one.family, one.source) for one in corrupted_runs if one.family in ("common", "stored")]
+        return dict.fromkeys(families, ALEXNET), ()
+    (other,) = read_runs([Path(reference)])
+    errors = [one for one in corrupted(other.graded) if one.weights == other.weights[0]]
+    return {(one.family, one.source): one for one in errors}, (other,)
+
+
+def _record(one: Corrupted, divided: Any) -> dict[str, Any]:
+    """Errors of one network for machines."""
+    return {
+        "run": one.run, "weights": one.weights, "family": one.family, "source": one.source or None,
+        "images": one.examples,
+        "kinds": len(one.kinds), "severities": list(one.severities), "mce": one.mean(), "half": one.half,
+        "relative": None if divided is None else one.mean(divided),
+        "errors": one.by_kind(),
+    }  # fmt: skip
+
+
+def _row(one: Corrupted, record: Mapping[str, Any], *, relative: bool) -> list[str]:
+    """Errors of one network for people."""
+    extra = ["unknown" if record["relative"] is None else f"{record['relative']:z.4f}"] if relative else []
+    size = f"{record['kinds']} x {len(record['severities'])}"
+    return [f"{one.run}, {one.title}", _mean(record["mce"], record["half"]), *extra, size, str(record["images"])]
 
 
 def _mean(mce: float | None, half: float | None) -> str:

@@ -14,6 +14,7 @@ from holdfast.cli.screen import percent, say, table
 from holdfast.errors import LedgerError, RecipeError
 
 if TYPE_CHECKING:
+    from holdfast.analysis.selection import Measured
     from holdfast.report.runs import RunData
 
 
@@ -42,33 +43,43 @@ def command(
     data = read_runs(find_runs(runs))
     measured, note = _measured(data), different_images([tested(run) for run in data]) or None
     name = quantity([one for one, _ in measured], by)
-    groups: dict[str, list[Any]] = {}
+    groups: dict[str, list[Measured]] = {}
     for one, recipe in measured:
         groups.setdefault(_field(recipe, per) if per else "", []).append(one)
     chosen = {group: best(members, by=name, accuracy=accuracy, within=within) for group, members in groups.items()}
-    same_checks = len({one.checks.get(name) for found in chosen.values() for one in found}) <= 1
+    same_checks = len({one.checks.get(name) for members in chosen.values() for one in members}) <= 1
     if as_json:
-        records = [
-            {"group": group, "run": one.run, "weights": one.weights, **one.values, "at_chance": one.at_chance}
-            for group, found in chosen.items()
-            for one in found
-        ]
         notes = {"other_images": note, "same_checks": same_checks}
-        echo_json({"by": name, "accuracy": accuracy, "within": within, "runs": records, **notes})
+        echo_json({"by": name, "accuracy": accuracy, "within": within, "runs": _records(chosen), **notes})
         return
-    rows = []
-    for group, found in chosen.items():
-        for place, one in enumerate(found):
-            mark = "at chance level" if one.at_chance else "best" if place == 0 else ""
-            rows.append([group, one.run, mark, percent(one.values[CLEAN]), f"{one.values[name]:z.4f}"])
-        if not found:
-            rows.append([group, "none in the band", "", "", ""])
     title = f"clean accuracy {percent(accuracy)} ± {100 * within:.1f} points, by {name}"
-    table([per or "", "run", "", CLEAN, name], rows, title=title)
+    table([per or "", "run", "", CLEAN, name], _rows(chosen, name), title=title)
     if note:
         say(f"not comparable: {note}")
     if not same_checks:
         say(f"not comparable: '{name}' is not over the same checks for all runs")
+
+
+def _records(chosen: Mapping[str, Sequence[Measured]]) -> list[dict[str, Any]]:
+    """The chosen runs for machines."""
+    return [
+        {"group": group, "run": one.run, "weights": one.weights, **one.values, "at_chance": one.at_chance}
+        for group, members in chosen.items()
+        for one in members
+    ]
+
+
+def _rows(chosen: Mapping[str, Sequence[Measured]], name: str) -> list[list[str]]:
+    """The chosen runs for people, the best of each group first."""
+    from holdfast.analysis.selection import CLEAN
+
+    rows = []
+    for group, members in chosen.items():
+        for place, one in enumerate(members):
+            mark = "at chance level" if one.at_chance else "best" if place == 0 else ""
+            rows.append([group, one.run, mark, percent(one.values[CLEAN]), f"{one.values[name]:z.4f}"])
+        rows += [] if members else [[group, "none in the band", "", "", ""]]
+    return rows
 
 
 def _measured(runs: Sequence[RunData]) -> list[tuple[Any, Mapping[str, Any]]]:

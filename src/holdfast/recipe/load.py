@@ -55,41 +55,53 @@ def parse_recipes(
     text: str, overrides: Sequence[str] = (), *, file: Path = Path("recipe"), only: Sequence[str] = ()
 ) -> list[Recipe]:
     """All runs that a recipe's text describes: every variant under every seed, or only these variants."""
-    said, lines = read_yaml(text, file)
-    if not isinstance(said, dict):
-        raise RecipeError(f"{file}: expected a mapping with name, data, model, ...; got {type(said).__name__}")
-    for text in overrides:
-        override(said, text)
-    said["name"] = said.get("name") or file.stem
-    variants, seeds = said.pop("variants", None) or {"": {}}, _seeds(said, file)
-    if not isinstance(variants, dict):
-        raise RecipeError(f"{file}: variants: expected names with what they change; got {type(variants).__name__}")
-    if len(variants) > MOST_VARIANTS:
-        raise RecipeError(f"{file}: variants: expected at most {MOST_VARIANTS}; got {len(variants)}; split the recipe")
+    content, lines = read_yaml(text, file)
+    if not isinstance(content, dict):
+        raise RecipeError(f"{file}: expected a mapping with name, data, model, ...; got {type(content).__name__}")
+    for override_text in overrides:
+        override(content, override_text)
+    content["name"] = content.get("name") or file.stem
+    variants, seeds = _variants(content, file), _seeds(content, file)
     if len(variants) * len(seeds) > MOST_RUNS:
         raise RecipeError(
             f"{file}: expected at most {MOST_RUNS} runs; got {len(variants)} variants x {len(seeds)} seeds"
         )
-    _known_keys(said, file, lines)
-    known = [str(variant) for variant in variants if variant != ""]
+    _require_known_keys(content, file, lines)
+    names = [str(variant) for variant in variants if variant != ""]
     for name in only:
-        if name not in known:
-            raise RecipeError(f"{file}: variants: {unknown(name, known)}")
+        if name not in names:
+            raise RecipeError(f"{file}: variants: {unknown(name, names)}")
     runs: list[Recipe] = []
+    for variant, changes in variants.items():
+        merged = _merged(content, changes, Recipe)
+        where = places_of(file, lines, str(variant), write_out_sweeps(merged, file))
+        of_variant = [
+            parse(Recipe, {**merged, "name": _name_of(content["name"], variant, seed), "seed": seed}, where=where)
+            for seed in seeds
+        ]
+        _distinct(of_variant[-1], file)
+        runs += of_variant if not only or str(variant) in only else []
+    return runs
+
+
+def _name_of(recipe: object, variant: object, seed: int) -> str:
+    """Of a run."""
+    return "/".join(filter(None, [str(recipe), str(variant), f"seed-{seed}"]))
+
+
+def _variants(content: dict[str, Any], file: Path) -> dict[Any, dict[str, Any]]:
+    """What each variant changes; one without a name if the recipe has none."""
+    variants = content.pop("variants", None) or {"": {}}
+    if not isinstance(variants, dict):
+        raise RecipeError(f"{file}: variants: expected names with what they change; got {type(variants).__name__}")
+    if len(variants) > MOST_VARIANTS:
+        raise RecipeError(f"{file}: variants: expected at most {MOST_VARIANTS}; got {len(variants)}; split the recipe")
     for variant, changes in variants.items():
         if not isinstance(changes or {}, dict):
             raise RecipeError(f"{file}: variants.{variant}: expected a mapping; got {type(changes).__name__}")
         if fixed := {"name", "seed"} & set(changes or {}):
             raise RecipeError(f"{file}: variants.{variant}.{min(fixed)}: the same in all variants; set it outside")
-        one = _merged(said, changes or {}, Recipe)
-        where = places_of(file, lines, str(variant), write_out_sweeps(one, file))
-        found = []
-        for seed in seeds:
-            name = "/".join(filter(None, [str(said["name"]), str(variant), f"seed-{seed}"]))
-            found.append(parse(Recipe, {**one, "name": name, "seed": seed}, where=where))
-        _distinct(found[-1], file)
-        runs += found if not only or str(variant) in only else []
-    return runs
+    return {variant: changes or {} for variant, changes in variants.items()}
 
 
 def _seeds(said: dict[str, Any], file: Path) -> list[int]:
@@ -112,7 +124,7 @@ def _distinct(recipe: Recipe, file: Path) -> None:
             raise RecipeError(f"{file}: checks: expected each check once; got '{label}' {count} times")
 
 
-def _known_keys(said: dict[str, Any], file: Path, lines: dict[Path_, int]) -> None:
+def _require_known_keys(said: dict[str, Any], file: Path, lines: dict[Path_, int]) -> None:
     known = [f.name for f in fields(Recipe)]
     for key in said:
         if key not in known:

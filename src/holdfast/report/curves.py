@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from holdfast.analysis.checks import Check
@@ -61,27 +61,31 @@ def training_charts(runs: Sequence[RunData]) -> tuple[Chart, ...]:
 
 
 def _budget_chart(runs: Sequence[RunData], axis: str) -> Chart:
-    checks = [
-        [check for check in run.main_checks if check.budget and check.budget.axis == axis and not check.nearest]
-        for run in runs
-    ]
-    kinds = kinds_of([check for some in checks for check in some])
-    curves = []
-    for place, run in enumerate(runs):
-        clean = next((check.name for check in run.main_checks if check.clean), None)
-        found = {row["check"]: row for row in accuracies(run.main_rows).iter_rows(named=True)}
-        groups: dict[str, list[tuple[float, str]]] = {}
-        for check in checks[place]:
-            groups.setdefault(kinds[check.name], []).append((check.budget.size if check.budget else 0.0, check.name))
-        for kind, spots in groups.items():
-            start = [(0.0, clean)] if clean is not None and min(spots)[0] > 0 else []
-            curves.append(through(place, kind, [(size, found[name]) for size, name in sorted(start + spots)]))
+    kinds = kinds_of([check for run in runs for check in _on_axis(run, axis)])
+    curves = tuple(curve for place, run in enumerate(runs) for curve in _budget_curves(place, run, axis, kinds))
     if axis == SIGMA:
-        return Chart("Gaussian noise", "standard deviation σ of the noise", tuple(curves), True)
+        return Chart("Gaussian noise", "standard deviation σ of the noise", curves, True)
     if axis == GREY:
-        return Chart("Linear corruption", "share of grey in the image", tuple(curves), True, mark=PEOPLE)
+        return Chart("Linear corruption", "share of grey in the image", curves, True, mark=PEOPLE)
     norm = NORMS.get(axis, axis)
-    return Chart(f"Changes bounded in {norm}", f"largest change ε in {norm}", tuple(curves), True)
+    return Chart(f"Changes bounded in {norm}", f"largest change ε in {norm}", curves, True)
+
+
+def _on_axis(run: RunData, axis: str) -> list[Check]:
+    """Checks with a budget on an axis that say no more than one accuracy."""
+    return [check for check in run.main_checks if check.budget and check.budget.axis == axis and not check.nearest]
+
+
+def _budget_curves(place: int, run: RunData, axis: str, kinds: Mapping[str, str]) -> Iterator[Curve]:
+    """A curve of a run for each kind of check, from the clean images on."""
+    clean = next((check.name for check in run.main_checks if check.clean), None)
+    rows = {row["check"]: row for row in accuracies(run.main_rows).iter_rows(named=True)}
+    groups: dict[str, list[tuple[float, str]]] = {}
+    for check in _on_axis(run, axis):
+        groups.setdefault(kinds[check.name], []).append((check.budget.size if check.budget else 0.0, check.name))
+    for kind, spots in groups.items():
+        start = [(0.0, clean)] if clean is not None and min(spots)[0] > 0 else []
+        yield through(place, kind, [(size, rows[name]) for size, name in sorted(start + spots)])
 
 
 def through(

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
+from typing import Any
 
 import polars as pl
 from markupsafe import Markup
@@ -77,60 +78,81 @@ def _subject(runs: Sequence[RunData]) -> str:
 def render(runs: Sequence[RunData], *, title: str | None = None, failed: Mapping[str, str] | None = None) -> str:
     """The whole page as text."""
     labels = [run.label for run in runs]
-    charts, nearest = budget_charts(runs), distances_of(runs)
-    robustness = figures(charts, labels, "budget")
-    curves = distance_charts(runs, nearest)
-    distances = figures(curves, labels, "distance")
-    training = figures(training_charts(runs), labels, "training")
+    robustness, training = _robustness(runs, labels), figures(training_charts(runs), labels, "training")
     certificates, sections = Certificates.of(runs, labels), sections_of(runs, labels)
-    asked = [each for section in sections for each in section.figures]
-    drawn = (*robustness, *distances, *certificates.figures, *asked, *training)
+    of_sections = [each for section in sections for each in section.figures]
+    drawn = (
+        *robustness["robustness"], *robustness["distances"], *certificates.figures, *of_sections, *training,
+    )  # fmt: skip
     scripts = [*([plotly_script()] if drawn else []), template_file("report.js")]
-    return (
-        environment("holdfast.report")
-        .get_template("page.html.j2")
-        .render(
-            title=title or f"Report on {_subject(runs)}",
-            runs=runs,
-            verdicts=[marked(verdict(run), run) for run in runs],
-            trusts=[trust(run) for run in runs],
-            headline=headline(runs),
-            cost=cost(runs),
-            unfinished=unfinished_table([gap for run in runs for gap in gaps(run)]),
-            yields=yield_tables(runs),
-            robustness=robustness,
-            hollow=_bounded(charts),
-            hollow_points=_bounded(curves),
-            distances=distances,
-            curve_tables=curve_tables(runs, nearest),
-            quartiles=quartile_table(runs, nearest),
-            refuted=brackets.refuted(runs),
-            failed=failed or {},
-            certificates=certificates,
-            sections=sections,
-            training=training,
-            specs={each.identifier: each.spec for each in drawn},
-            epochs=[epochs(run) for run in runs if run.epochs],
-            training_cost=training_cost(runs),
-            alarms=[sentence for run in runs if (sentence := alarm(run))],
-            untrained=[run.label for run in runs if not run.epochs],
-            classes=[class_table(run) for run in runs],
-            panels=panels(runs),
-            galleries=_galleries(runs),
-            without_gallery=[run.label for run in runs if not run.galleries],
-            comparisons=[
-                (result, comparison_table(result)) for result in (comparison(runs[0], run) for run in runs[1:])
-            ],
-            facts=facts_table(runs),
-            doubts=[
-                *(*_other_images(runs), *other_weights(runs)),
-                *(sentence for run in runs for sentence in doubts(run)),
-            ],
-            style=Markup(template_file("style.css")),
-            scripts=[Markup(script) for script in scripts],
-            hashes=[digest_of(script) for script in scripts],
-        )
+    template = environment("holdfast.report").get_template("page.html.j2")
+    return template.render(
+        title=title or f"Report on {_subject(runs)}",
+        runs=runs,
+        failed=failed or {},
+        **_summary(runs),
+        **robustness,
+        certificates=certificates,
+        sections=sections,
+        training=training,
+        **_training(runs),
+        **_examples(runs),
+        comparisons=[(result, comparison_table(result)) for result in (comparison(runs[0], run) for run in runs[1:])],
+        facts=facts_table(runs),
+        specs={each.identifier: each.spec for each in drawn},
+        style=Markup(template_file("style.css")),
+        scripts=[Markup(script) for script in scripts],
+        hashes=[digest_of(script) for script in scripts],
     )
+
+
+def _summary(runs: Sequence[RunData]) -> dict[str, Any]:
+    """What the numbers are, whether they can be trusted, and what is missing."""
+    of_runs = [sentence for run in runs for sentence in doubts(run)]
+    return {
+        "verdicts": [marked(verdict(run), run) for run in runs],
+        "trusts": [trust(run) for run in runs],
+        "headline": headline(runs),
+        "cost": cost(runs),
+        "unfinished": unfinished_table([gap for run in runs for gap in gaps(run)]),
+        "refuted": brackets.refuted(runs),
+        "doubts": [*_other_images(runs), *other_weights(runs), *of_runs],
+    }
+
+
+def _robustness(runs: Sequence[RunData], labels: Sequence[str]) -> dict[str, Any]:
+    """Accuracy against budgets, and distances of the nearest wrong answers."""
+    charts, nearest = budget_charts(runs), distances_of(runs)
+    curves = distance_charts(runs, nearest)
+    return {
+        "yields": yield_tables(runs),
+        "robustness": figures(charts, labels, "budget"),
+        "hollow": _bounded(charts),
+        "hollow_points": _bounded(curves),
+        "distances": figures(curves, labels, "distance"),
+        "curve_tables": curve_tables(runs, nearest),
+        "quartiles": quartile_table(runs, nearest),
+    }
+
+
+def _training(runs: Sequence[RunData]) -> dict[str, Any]:
+    """Epochs, what they cost, and what was alarming."""
+    return {
+        "epochs": [epochs(run) for run in runs if run.epochs],
+        "training_cost": training_cost(runs),
+        "alarms": [sentence for run in runs if (sentence := alarm(run))],
+        "untrained": [run.label for run in runs if not run.epochs],
+    }
+
+
+def _examples(runs: Sequence[RunData]) -> dict[str, Any]:
+    """Accuracies by class, and images before and after."""
+    return {
+        "classes": [class_table(run) for run in runs],
+        "panels": panels(runs),
+        "galleries": _galleries(runs),
+        "without_gallery": [run.label for run in runs if not run.galleries],
+    }
 
 
 def _other_images(runs: Sequence[RunData]) -> list[str]:

@@ -12,15 +12,16 @@ import torch
 from optuna.trial import Trial
 
 from holdfast.checks import Check
+from holdfast.conduct import Job, Training, default_device, subjects_of, to_device, train
 from holdfast.errors import HoldfastError, ModelError, RecipeError, TrainingError, unknown
-from holdfast.evaluation import Subject, evaluations
+from holdfast.evaluation import evaluations
 from holdfast.recipe import Recipe, describe
 from holdfast.results import Ledger
-from holdfast.runs import Run, Splits, Trust, load_model, prepare, versions
+from holdfast.runs import Run, Splits, Trust, prepare
 from holdfast.search.plan import Plan
 from holdfast.search.schema import Goal, SearchRecipe
 from holdfast.search.values import summary
-from holdfast.training import Epoch, Step, fit
+from holdfast.training import Epoch, Step
 from holdfast.training.records import read
 
 MENDABLE = (TrainingError, ModelError, torch.OutOfMemoryError)
@@ -93,18 +94,15 @@ def run_trial(
     splits = images(recipe).as_recorded(run)
     with run.lock():
         run.claim(recipe)
-        said = {path: plan.ranges[path].decode(value) for path, value in drawn.items()}
-        run.tell(
-            name=recipe.name, recipe=plan.name, variant=None, seed=recipe.seed, versions=versions(),
-            data=splits.facts(), search={"trial": trial.number, "values": said},
-        )  # fmt: skip
-        watch = Watch(trial, plan, recipe, device, trust)
+        decoded = {path: plan.ranges[path].decode(value) for path, value in drawn.items()}
+        run.tell(search={"trial": trial.number, "values": decoded})
+        watch, job = Watch(trial, plan, recipe, device), Job(recipe, run, trust)
         values: tuple[float, ...] = ()
         error = None
         try:
-            pruned = yield from _trained(watch, run, splits)
+            pruned = yield from _trained(watch, job, splits)
             if not pruned:
-                values = yield from _measured(watch, run, splits)
+                values = yield from _measured(watch, job, splits)
         except MENDABLE as problem:
             pruned, error = False, " ".join(str(problem).split()) or type(problem).__name__
         if error is None and not all(map(math.isfinite, values)):
@@ -143,13 +141,10 @@ class Watch:
         plan: of the search.
         recipe: of the trial.
         device: where it is trained and measured; None for the recipe's.
-        trust: which factories may be called.
     """
 
-    def __init__(
-        self, trial: Trial, plan: Plan, recipe: Recipe, device: torch.device | None = None, trust: Trust = False
-    ) -> None:
-        self.trial, self.plan, self.recipe, self.device, self.trust = trial, plan, recipe, device, trust
+    def __init__(self, trial: Trial, plan: Plan, recipe: Recipe, device: torch.device | None = None) -> None:
+        self.trial, self.plan, self.recipe, self.device = trial, plan, recipe, device
         self._epochs: dict[int, Mapping[str, Any]] = {}
         self._known = set(trial.study.trials[trial.number].intermediate_values) if self._prunes else set()
 
@@ -240,15 +235,15 @@ def score(scores: Mapping[str, float], name: str) -> float:
     return float(scores[name])
 
 
-def _trained(watch: Watch, run: Run, splits: Splits) -> Generator[Busy, None, bool]:
+def _trained(watch: Watch, job: Job, splits: Splits) -> Generator[Busy, None, bool]:
     """Train to the end, or until the pruner gives the trial up; returns whether it did."""
-    for epoch in read(run.metrics):  # a kill may have come before the study was told
+    for epoch in read(job.run.metrics):  # a kill may have come before the study was told
         watch(epoch)
     if watch.hopeless():
         return True
-    records = fit(watch.recipe, splits, run, device=watch.device, trust=watch.trust)
+    work = train(job, splits, device=watch.device)
     try:
-        for record in records:
+        for record in (item.record for item in work if isinstance(item, Training)):
             if isinstance(record, Epoch):
                 watch(asdict(record))
                 if watch.hopeless():
@@ -258,19 +253,19 @@ def _trained(watch: Watch, run: Run, splits: Splits) -> Generator[Busy, None, bo
                 done = record.step if isinstance(record, Step) else record.done
                 yield Busy(watch.trial.number, done, record.total, note)
     finally:
-        records.close()  # type: ignore[attr-defined]
+        work.close()  # type: ignore[attr-defined]
     return False
 
 
-def _measured(watch: Watch, run: Run, splits: Splits) -> Generator[Busy, None, tuple[float, ...]]:
+def _measured(watch: Watch, job: Job, splits: Splits) -> Generator[Busy, None, tuple[float, ...]]:
     """The values of all goals."""
     goals = watch.plan.settings.objective
     for split in ("validation", "test"):
         checks = _listed([goal for goal in goals if goal.split == split])
         if checks:
-            yield from _checked(watch, run, splits, split, checks)
+            yield from _checked(watch, job, splits, split, checks)
     return tuple(
-        summary(_ledger(run, goal.split).read(), goal) if goal.checks else score(watch.scores, goal.score)
+        summary(_ledger(job.run, goal.split).read(), goal) if goal.checks else score(watch.scores, goal.score)
         for goal in goals
     )
 
@@ -280,17 +275,15 @@ def _listed(goals: Sequence[Goal]) -> list[Check]:
     return list({describe(check, Check)[1]: check for goal in goals for check in goal.checks}.values())
 
 
-def _checked(watch: Watch, run: Run, splits: Splits, split: str, checks: Sequence[Check]) -> Iterator[Busy]:
+def _checked(watch: Watch, job: Job, splits: Splits, split: str, checks: Sequence[Check]) -> Iterator[Busy]:
     """Run checks on the weights that are kept, those of the ledger left out."""
-    recipe, label = watch.recipe, run.labels()[0]
-    loaded = load_model(run.weights(label), trust=watch.trust, of=recipe.model)
-    loaded.model.to(watch.device or torch.device("cuda" if torch.cuda.is_available() else "cpu"))
-    subject = Subject(loaded.model, recipe.name, label, loaded.card.hash, watch.trust)
+    recipe, subject = job.recipe, subjects_of(job, splits)[0]
+    to_device(subject.model, watch.device or default_device())
     images = splits.test if split == "test" else splits.validation
     if images is None:
         raise HoldfastError(f"{recipe.name}: expected validation images; the recipe holds none out")
     how = replace(recipe.evaluate, budget=None, gallery=0)  # half a check has no value
-    for block in evaluations(subject, images, checks, how=how, seed=recipe.seed, ledger=_ledger(run, split)):
+    for block in evaluations(subject, images, checks, how=how, seed=recipe.seed, ledger=_ledger(job.run, split)):
         yield Busy(watch.trial.number, block.done, block.total, block.check)
 
 
