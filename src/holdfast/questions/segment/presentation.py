@@ -20,7 +20,10 @@ EXPLANATION = (
     "first and second order. Regularisers such as FOAR and SOAR lower the expansion instead of the loss. A network "
     "that is sure of an image is flat there, and an expansion made there misses what comes."
 )
-IMAGES = "Single images are those whose second order errs least, by the median and most at the end, in the first run."
+IMAGES = (
+    "Single images are those where the error of the second order at the end is at its quantiles of 10, 50 and 90 %, in "
+    "the first run."
+)
 
 
 def presentation(answers: Answers) -> Iterator[Item]:
