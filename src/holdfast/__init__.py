@@ -1,4 +1,4 @@
-"""Make image classifiers hold: train them robust, attack them honestly, certify what is provable, see why.
+"""Robustness of image classifiers: train, attack, certify and explain.
 
 >>> from holdfast import PGD, Linf, evaluate
 >>> attack = PGD(threat=Linf(8 / 255), steps=20, step_size=2 / 255)

@@ -28,7 +28,7 @@ CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 app = typer.Typer(
     name="holdfast",
-    help="Make image classifiers hold: train them robust, attack them honestly, certify what is provable, see why.",
+    help="Robustness of image classifiers: train them, attack them honestly, certify what can be proved, explain why.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
