@@ -1,7 +1,7 @@
 """Why a model that fits perfectly can be attacked, and what a regulariser does about it: linear regression in numbers.
 
 `python examples/linear_regression.py linear_regression.html` trains the same linear model with plain gradient descent,
-ridge regression, the exact regulariser of `holdfast.analysis.linear_regression` and against one fixed attack, prints
+ridge regression, the exact regulariser of `holdfast.theory.linear_regression` and against one fixed attack, prints
 what comes out and writes one page of charts. The data uses one of the inputs; the attack moves all others.
 """
 
@@ -18,8 +18,8 @@ import torch
 from plotly.subplots import make_subplots
 from torch import Tensor
 
-from holdfast.analysis import linear_regression as story
 from holdfast.rng import Streams
+from holdfast.theory import linear_regression as story
 
 DATA = story.Moments(mean=0.5, square=1.0)
 RATE, DECAY = 0.5, 0.1

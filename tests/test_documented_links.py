@@ -1,5 +1,6 @@
 """Every link between pages of the documentation leads to a page and a heading that exist."""
 
+import itertools
 import re
 from pathlib import Path
 
@@ -43,4 +44,4 @@ def test_the_architecture_page_lists_units_in_the_order_of_imports():
     assert len(units) == len(set(units)) > 30
     assert sorted(places, key=places.index) == places
     steps = [[ORDER.index(unit) for unit in re.split(r",\s*", step.strip())] for step in quoted.split("→")]
-    assert all(max(one) < min(other) for one, other in zip(steps, steps[1:], strict=False))
+    assert all(max(one) < min(other) for one, other in itertools.pairwise(steps))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.analysis.linear_regression import expected_attacked_loss
+from holdfast.theory.linear_regression import expected_attacked_loss
 
 ROOT = Path(__file__).parent.parent.parent
 

@@ -7,7 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.analysis.linear_regression import (
+from holdfast.rng import Streams
+from holdfast.theory.linear_regression import (
     Moments,
     attacked_gradient,
     attacked_loss,
@@ -25,7 +26,6 @@ from holdfast.analysis.linear_regression import (
     ridge_gradient,
     ridge_solution,
 )
-from holdfast.rng import Streams
 from tests import chance
 
 DATA = Moments(mean=0.7, square=1.3)
