@@ -11,8 +11,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from holdfast import files
+from holdfast.budget import VARIABLE
 from holdfast.errors import CheckpointError, LedgerError
 from holdfast.files import (
     CHECKSUMS,
@@ -24,6 +26,7 @@ from holdfast.files import (
     write_checked,
     write_together,
 )
+from holdfast.models import read_state, write_weights
 
 
 def names(path):
@@ -464,3 +467,38 @@ def test_a_loss_of_power_leaves_each_of_several_files_old_or_new(tmp_path, monke
             (place / os.path.basename(path)).write_bytes(content)
         left = read_checked(place / "first"), read_checked(place / "second")
         assert left in {(b"1", b"2"), (b"3", b"2"), (b"3", b"4")}
+
+
+def a_link(path):
+    path.parent.joinpath("private").write_text("secret")
+    path.symlink_to("private")
+
+
+@pytest.mark.parametrize("make", [a_link, os.mkfifo, os.mkdir])
+def test_checksums_that_are_no_regular_file_are_refused_beside_a_file_that_the_user_names(tmp_path, make):
+    path = tmp_path / "best.safetensors"
+    write_weights(path, {"a": torch.zeros(2)}, {})
+    (tmp_path / CHECKSUMS).unlink()
+    make(tmp_path / CHECKSUMS)
+    with pytest.raises(
+        CheckpointError, match=r"checksums\.txt: expected a regular file with checksums, got a"
+    ) as caught:
+        read_state(path)
+    assert "secret" not in str(caught.value)
+    assert str(caught.value).endswith("delete it, or copy best.safetensors to another directory")
+
+
+def test_files_larger_than_the_budget_are_not_read(tmp_path, monkeypatch):
+    with (tmp_path / "file").open("wb") as file:
+        file.truncate(10**12)  # a hole: it takes no room on disk
+    monkeypatch.setenv(VARIABLE, "5M")
+    with pytest.raises(LedgerError, match=r"file: needs 1 TB of memory, more than the budget of 5 MB"):
+        read_checked(tmp_path / "file")
+
+
+@pytest.mark.parametrize("name", ["a\0b", "x" * 5000])
+def test_names_that_no_file_can_have_are_one_line(tmp_path, name):
+    with pytest.raises(CheckpointError, match="expected"):
+        read_state(tmp_path / name)
+    with pytest.raises(LedgerError, match="expected"):
+        read_regular(tmp_path / name)

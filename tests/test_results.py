@@ -5,7 +5,9 @@ import pytest
 
 from holdfast.earlier import TRAITS, with_traits
 from holdfast.errors import LedgerError
+from holdfast.parquet import to_parquet
 from holdfast.results import (
+    NEVER_NULL,
     SCHEMA,
     Ledger,
     accuracies,
@@ -258,3 +260,30 @@ def test_examples_that_could_not_be_attacked_are_counted_as_open():
     first, second = accuracies(frame).iter_rows(named=True)
     assert (first["correct"], first["unsettled"], first["not_attacked"], first["reason"]) == (4, 2, 2, "a; b")
     assert (second["unsettled"], second["not_attacked"], second["reason"]) == (0, 0, "")
+
+
+@pytest.mark.parametrize("name", NEVER_NULL)
+def test_rows_without_what_every_row_has_are_refused(tmp_path, name):
+    ledger = Ledger(tmp_path)
+    ledger.append("a", rows([True, False]))
+    frame = ledger.part("a").with_columns(pl.lit(None, SCHEMA[name]).alias(name))
+    put(tmp_path / "a.parquet", to_parquet(frame))
+    with pytest.raises(LedgerError, match=rf"a\.parquet: expected a value in every row of the column {name}"):
+        ledger.read()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "limits"),
+    [
+        ("label", -1, "0 to 99999"),
+        ("label", 2**31 - 1, "0 to 99999"),
+        ("prediction", -2, "-1 to 99999"),
+        ("prediction", 100_000, "-1 to 99999"),
+        ("example", -1, "0 or more"),
+    ],
+)
+def test_classes_and_examples_that_cannot_be_are_refused(tmp_path, name, value, limits):
+    ledger = Ledger(tmp_path)
+    ledger.append("a", rows([True, False]).with_columns(pl.lit(value).alias(name)))
+    with pytest.raises(LedgerError, match=rf"a\.parquet: expected {limits} in the column {name}; got {value}"):
+        ledger.part("a")

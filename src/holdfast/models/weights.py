@@ -179,7 +179,8 @@ def _check_file(path: Path) -> None:
             raise CheckpointError(f"{path}: expected a weights file, there is none")
         size = path.stat().st_size
     except (OSError, ValueError) as error:  # a name that is too long, or has a zero in it
-        raise CheckpointError(f"{str(path)!r}: expected a weights file; {error}") from None
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise CheckpointError(f"{str(path)[:200]!r}: expected a weights file; {reason}") from None
     if size == 0:
         raise CheckpointError(f"{path}: expected a weights file, got an empty file")
 
