@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from holdfast.errors import RecipeError
-from holdfast.recipe import parse_recipes, read_checks
+from holdfast.recipe import DataRecipe, parse, parse_recipes, read_checks
 from holdfast.yaml_text import MOST_VALUES, load_yaml
 
 
@@ -47,6 +47,9 @@ def test_the_number_of_values_is_counted_exactly():
         (b"\xff\xfe\x00", "unacceptable character|can't decode|invalid"),
         ("!!python/object/apply:os.system [ls]", "could not determine a constructor"),
         ("a: 1\na: 2", "'a' is given twice"),
+        ("!!timestamp 9", "object has no attribute"),
+        ('a: "x\\ud800"', "half a character"),
+        ('"\\udfff": 1', "half a character"),
     ],
 )
 def test_what_is_no_plain_value_is_one_kind_of_error(text, what):
@@ -66,3 +69,27 @@ def test_sweeps_seeds_and_variants_have_an_end():
         parse_recipes(f"{base}variants: {{{', '.join(f'v{n}: {{}}' for n in range(1001))}}}")
     with pytest.raises(RecipeError, match="epochs and batch_size must be at most 1,000,000, got 1000000000000000000"):
         parse_recipes(f"{base}train: {{epochs: 1000000000000000000}}")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("variants: 3", "variants: expected names with what they change; got int"),
+        ("variants: [a, b]", "variants: expected names with what they change; got list"),
+        ("evaluate: {budget: " + "9" * 4000 + "}", "expected a time such as 90s, 10min or 1.5h"),
+        ("checks: [{gaussian_noise: 1e308}]", None),
+    ],
+)
+def test_values_of_another_type_or_size_are_one_line(text, message):
+    base = "data: digits\nmodel: linear\n"
+    if message is None:
+        parse_recipes(base + text)
+        return
+    with pytest.raises(RecipeError, match=message) as caught:
+        parse_recipes(base + text)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_what_a_message_quotes_may_be_half_a_character():
+    with pytest.raises(RecipeError, match=r"unknown name '\\ud800'"):
+        parse(DataRecipe, {"source": "digits", "\ud800": 1})

@@ -10,6 +10,7 @@ that kept no checksums are read as they are.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import functools
 import hashlib
@@ -64,7 +65,7 @@ def _opened(path: Path, error: type[HoldfastError], follow: bool) -> BinaryIO:
     except ValueError as problem:  # a name with a zero in it
         raise error(f"{str(path)!r}: expected the name of a file; {problem}") from None
     except OSError as problem:
-        what = "a symbolic link" if path.is_symlink() and not follow else problem.strerror
+        what = "a symbolic link" if problem.errno == errno.ELOOP and not follow else problem.strerror
         raise error(f"{path}: expected a regular file, got {what}") from None
     if not stat.S_ISREG(mode := os.fstat(handle).st_mode):
         os.close(handle)

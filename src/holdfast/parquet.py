@@ -2,8 +2,8 @@
 
 A few bytes of Parquet can stand for billions of values, and Polars allocates what a file promises. The footer may
 promise less than its columns hold: what counts are the headers of their pages, since a page is decompressed into as
-many bytes as its header says, and decoded into as many values. All are structures in Thrift's compact protocol, of
-which only the counts are needed. What can grow beyond these counts is refused: values of fixed length, texts stored as
+many bytes as its header says, and decoded into as many values. All are structures in Thrift's compact protocol; only
+their counts are needed. What can grow beyond these counts is refused: values of fixed length, texts stored as
 changes of the one before, and kinds of columns that holdfast does not write.
 
 Reference:

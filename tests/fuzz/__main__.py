@@ -5,6 +5,7 @@ line; anything else is a finding: its file is written to a directory, to be comm
 """
 
 import argparse
+import contextlib
 import importlib.util
 import random
 import time
@@ -26,27 +27,33 @@ def main():
     """Fuzz all targets, or those given, in turns; exit 1 if anything was found."""
     options = _options()
     names = [name for name in TARGETS if not options.targets or name in options.targets]
-    tallies = {name: Tally() for name in names}
     if unknown := set(options.targets) - set(TARGETS):
         raise SystemExit(f"fuzz: unknown targets {', '.join(sorted(unknown))}; known: {', '.join(TARGETS)}")
     how = "half of the time guided by atheris" if WITH_ATHERIS else "not guided: atheris is not installed"
     print(f"seed {options.seed}, {len(names)} targets, {options.minutes:g} minutes, {how}", flush=True)
-    deadline, round_ = time.monotonic() + 60 * options.minutes, 0
-    turn = max(1.0, min(TURN, 60 * options.minutes / len(names)))
-    while (open_ := [n for n in names if tallies[n].executions < options.executions]) and time.monotonic() < deadline:
+    tallies = {name: Tally() for name in names}
+    with contextlib.suppress(KeyboardInterrupt):
+        take_turns(tallies, options)
+    summarise(tallies)
+    raise SystemExit(any(tally.broken for tally in tallies.values()))
+
+
+def take_turns(tallies, options):
+    """Give each target its time, again and again; print what was found."""
+    deadline, round_, most = time.monotonic() + 60 * options.minutes, 0, options.executions
+    turn = max(1.0, min(TURN, 60 * options.minutes / len(tallies)))
+    while open_ := [name for name, tally in tallies.items() if tally.executions < most]:
         round_ += 1
         for name in open_:
-            until = min(deadline, time.monotonic() + turn)
-            before = set(tallies[name].broken)
-            most = options.executions
-            half = time.monotonic() + (until - time.monotonic()) / (2 if WITH_ATHERIS else 1)
+            if (now := time.monotonic()) >= deadline:
+                return
+            known, until = set(tallies[name].broken), min(deadline, now + turn)
+            half = now + (until - now) / (2 if WITH_ATHERIS else 1)
             run(TARGETS[name], f"{options.seed}/{name}/{round_}", until=half, most=most, tally=tallies[name])
             if (left := until - time.monotonic()) >= LEAST and WITH_ATHERIS and tallies[name].executions < most:
                 merge(tallies[name], guided.run(name, left, options.seed + round_))
-            for outcome in set(tallies[name].broken) - before:
+            for outcome in set(tallies[name].broken) - known:
                 _report(name, outcome, *tallies[name].broken[outcome], options.out)
-    summarise(tallies)
-    raise SystemExit(any(tally.broken for tally in tallies.values()))
 
 
 def _report(name, outcome, content, detail, out):

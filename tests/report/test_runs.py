@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from holdfast.analysis.store import Answer, write_answer
 from holdfast.errors import LedgerError
 from holdfast.parquet import to_parquet
 from holdfast.report import read_run, read_runs, write_report
@@ -93,6 +95,24 @@ def test_best_weights_come_before_last(tmp_path: Path) -> None:
         ("run.json", "{}", r"run\.json: expected a name .* got None"),
         ("run.json", '{"name": "a", "data": 3}', r"run\.json: data: expected an object; got 3"),
         ("metrics.jsonl", "{}\n{", r"metrics\.jsonl, line 2: expected JSON"),
+        ("run.json", "[" * 100_000, r"run\.json: expected JSON, .*nested too deeply"),
+        ("run.json", '{"name": "a", "name": "b"}', r"run\.json: expected JSON, .*the key 'name' is given twice"),
+        ("run.json", '{"name": "a", "seed": ' + "9" * 5000 + "}", r"run\.json: expected JSON, .*is too large"),
+        ("metrics.jsonl", '{"epoch": 1, "train": 3}\n', r"metrics\.jsonl, line 1: train: expected an object; got 3"),
+        ("metrics.jsonl", "[" * 100_000, r"metrics\.jsonl, line 1: expected JSON, .*nested too deeply"),
+        (
+            "verdicts/best-model.json",
+            "{}",
+            r"best-model\.json: expected verdicts by holdfast \(expected a list, got dict",
+        ),
+        ("verdicts/best-model.json", "[3]", r"best-model\.json: expected verdicts by holdfast \(expected an object"),
+        (
+            "analyses/a.json",
+            '{"kind": "sra", "weights": 3}',
+            r"a\.json: expected an analysis .*; weights: expected a str",
+        ),
+        ("analyses/a.json", "[" * 100_000, r"a\.json: expected an analysis .*nested too deeply"),
+        ("answers/a.json", '{"records": 3}', r"a\.json: expected an answer .*; expected a list of objects as records"),
         ("gallery/0.npz", "no zip", r"0\.npz: expected a NumPy \.npz archive"),
         ("ledger/best-0.parquet", "no parquet", r"best-0\.parquet: expected a Parquet part"),
     ],
@@ -156,3 +176,22 @@ def test_many_classes_show_the_weakest(tmp_path: Path) -> None:
     assert len(page.table("percent right of each class")["Check"]) == 40
     assert "Of 60 classes, the 40 weakest on average are shown." in page.words
     assert "too many classes to show the whole matrix" in page.text
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "result", "title"),
+    [
+        ("surface", {}, {"surfaces": [{}]}, "Loss surfaces"),
+        ("classes", {"seed": 0}, {"within": 3, "centroid_distance": [[1]]}, "Classes in feature space"),
+        ("features", {"maps": 3}, {"layers": [1]}, "Features"),
+    ],
+)
+def test_answers_that_cannot_be_presented_are_named_with_their_section(
+    tmp_path: Path, kind: str, settings: dict[str, Any], result: dict[str, Any], title: str
+) -> None:
+    run = make_run(tmp_path / "run", [CLEAN])
+    write_answer(run, Answer(kind, "best", "ab12", settings, result))
+    with pytest.raises(LedgerError, match=f"section '{title}': expected answers as holdfast stores them") as caught:
+        write_report([run], tmp_path / "report.html")
+    assert str(caught.value).endswith("delete them and ask again")
+    assert not (tmp_path / "report.html").exists()

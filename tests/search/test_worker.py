@@ -164,6 +164,30 @@ def test_a_damaged_journal_is_one_line(tmp_path):
         open_study(plan(), tmp_path / "tiny")
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("plan", True, "expected a journal of a search"),
+        ("plan", "{", "expected a journal of a search"),
+        ("plan", "[" * 5000, "expected a journal of a search"),
+        ("seconds", "long", "trial 0: expected what holdfast records of a trial"),
+        ("epochs", [1], "trial 0: expected what holdfast records of a trial"),
+    ],
+)
+def test_a_journal_that_says_something_else_is_one_line(whole, tmp_path, name, value, message):
+    of, _, _, out = whole
+    journal = out / of.name / storing.JOURNAL
+    lines = [json.loads(line) for line in journal.read_text().splitlines()]
+    for line in lines:
+        if name in line.get("user_attr", {}):
+            line["user_attr"][name] = value
+    (tmp_path / of.name).mkdir()
+    (tmp_path / of.name / storing.JOURNAL).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(LedgerError, match=message) as caught:
+        findings(of, tmp_path)
+    assert len(str(caught.value).splitlines()) == 1
+
+
 def test_an_address_that_is_none_is_one_line(tmp_path):
     with pytest.raises(RecipeError, match="--storage: expected the address of a database"):
         open_study(plan(), tmp_path, "nonsense")
