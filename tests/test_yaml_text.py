@@ -5,7 +5,7 @@ import yaml
 
 from holdfast.errors import RecipeError
 from holdfast.recipe import DataRecipe, parse, parse_recipes, read_checks
-from holdfast.yaml_text import MOST_VALUES, load_yaml
+from holdfast.yaml_text import MOST_VALUES, load_mapping, load_yaml
 
 
 def laughs(levels, width=9):
@@ -93,3 +93,13 @@ def test_values_of_another_type_or_size_are_one_line(text, message):
 def test_what_a_message_quotes_may_be_half_a_character():
     with pytest.raises(RecipeError, match=r"unknown name '\\ud800'"):
         parse(DataRecipe, {"source": "digits", "\ud800": 1})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("[1]", "a: expected fields; got list"), ("", "a: expected fields; got NoneType"), ("{", "a: expected YAML; ")],
+)
+def test_fields_are_no_other_value(text, message):
+    assert load_mapping("b: 1", "a") == {"b": 1}
+    with pytest.raises(RecipeError, match=message):
+        load_mapping(text, "a")

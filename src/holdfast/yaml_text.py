@@ -6,6 +6,8 @@ from typing import Any
 
 import yaml
 
+from holdfast.errors import RecipeError
+
 LONGEST = 5_000_000
 """Characters of a text."""
 
@@ -62,6 +64,21 @@ def parse_yaml(text: str | bytes) -> tuple[Any, Any]:
 def load_yaml(text: str | bytes) -> Any:
     """The values of a text; see `parse_yaml`."""
     return parse_yaml(text)[0]
+
+
+def load_mapping(text: str | bytes, what: str) -> dict[str, Any]:
+    """The fields that a text describes.
+
+    Raises:
+        RecipeError: if it is no YAML, or anything but fields; `what` names it.
+    """
+    try:
+        value = load_yaml(text)
+    except yaml.YAMLError as error:
+        raise RecipeError(f"{what}: expected YAML; {getattr(error, 'problem', None) or error}") from None
+    if not isinstance(value, dict):
+        raise RecipeError(f"{what}: expected fields; got {type(value).__name__}")
+    return value
 
 
 def _require_few(root: Any) -> None:

@@ -203,7 +203,7 @@ ARCHIVES = {
     ),
     "pickled objects": (
         arrays(x_test=np.array([{}, []], object)),
-        "x_test: expected plain numbers, came pickled objects",
+        "x_test: expected an array; got pickled objects",
     ),
 }
 

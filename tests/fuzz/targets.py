@@ -77,6 +77,7 @@ TARGETS = {
     "mat": Target("svhn/train_32x32.mat", seeds.mat, readers.svhn, (formats.mat_edited,), seeds.mat_other),
     "png": Target("data/cat/1.png", seeds.png, readers.folder, (formats.png_edited, formats.picture_redrawn)),
     "image": Target("data/cat/1.jpg", seeds.images, readers.folder, (formats.picture_redrawn,)),
+    "recipe on a page": Target("run/recipe.yaml", seeds.stored_recipes, readers.page, YAML, seeds.evaluated_run),
     "run.json": Target("run/run.json", seeds.run_json, readers.facts, JSON, seeds.evaluated_run),
     "run.json on a page": Target("run/run.json", seeds.run_json, readers.page, JSON, seeds.evaluated_run),
     "foreign network": Target("run/run.json", seeds.foreign, readers.foreign, JSON),

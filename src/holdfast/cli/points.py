@@ -49,9 +49,11 @@ class Part:
         places = {example: place for place, example in enumerate(self.split.index.tolist())}
         x, _ = self.split.batch(torch.tensor([places[example] for example in self.rows["example"]]))
         try:
-            z = read_points(self.file)
-        except ValueError as error:
-            raise LedgerError(f"{self.file}: expected perturbed images ({error}); delete its directory") from None
+            z = read_points(self.file, x.shape[1:])
+        except LedgerError as error:
+            raise LedgerError(f"{error}; delete its directory") from None
+        if len(z) != len(x):
+            raise LedgerError(f"{self.file}: expected {len(x)} perturbed images, got {len(z)}; delete its directory")
         return x.numpy().astype(z.dtype), z
 
 

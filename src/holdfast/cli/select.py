@@ -85,11 +85,11 @@ def _rows(chosen: Mapping[str, Sequence[Measured]], name: str) -> list[list[str]
 def _measured(runs: Sequence[RunData]) -> list[tuple[Any, Mapping[str, Any]]]:
     """What was measured of each run, for the weights that a report shows, with its recipe."""
     from holdfast.analysis.selection import measured
-    from holdfast.yaml_text import load_yaml
+    from holdfast.yaml_text import load_mapping
 
-    found = []
+    found: list[tuple[Any, Mapping[str, Any]]] = []
     for data in runs:
-        recipe = load_yaml(data.recipe) if data.recipe else {}
+        recipe = load_mapping(data.recipe, f"{data.label}: recipe.yaml") if data.recipe else {}
         found += [(one, recipe) for one in measured(data.main_rows)]
     if not found:
         raise LedgerError("select: expected runs with results; found none")

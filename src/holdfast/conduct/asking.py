@@ -21,7 +21,7 @@ from holdfast.questions.asking import BLOCK, Inquiry, answer_of, ask, digest_of,
 from holdfast.questions.question import Companion, Context
 from holdfast.recipe import describe, plain
 from holdfast.runs import Trust, fits, load_model
-from holdfast.yaml_text import load_yaml
+from holdfast.yaml_text import load_mapping
 
 BATCH = 64
 """Images of a forward pass: questions take gradients, and need more memory than checks."""
@@ -108,5 +108,4 @@ def _context(ready: Ready, split: Split, *, trust: Trust) -> Context:
 def _recipe(ready: Ready) -> dict[str, Any]:
     """The recipe that the network was trained with; empty for a network from elsewhere."""
     file = ready.run.path / "recipe.yaml"
-    recipe: dict[str, Any] = load_yaml(files.read_checked(file)) if file.exists() else {}
-    return recipe
+    return load_mapping(files.read_checked(file), str(file)) if file.exists() else {}

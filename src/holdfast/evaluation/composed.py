@@ -14,6 +14,7 @@ from torch import Tensor
 
 from holdfast.corruptions import Clean
 from holdfast.data import Split
+from holdfast.errors import LedgerError
 from holdfast.evaluation.batch import Row, run_batch
 from holdfast.evaluation.deadline import OutOfTimeError
 from holdfast.evaluation.gallery import read_images
@@ -216,9 +217,11 @@ class State:
             path = self._named.points(number, self._setting)
             if path is None:
                 return
-            kept = torch.from_numpy(read_points(path))
+            kept = torch.from_numpy(read_points(path, z.shape[1:]))
             for n, place in enumerate(places):
                 if place // size == number and replaced[n]:
+                    if place - number * size >= len(kept):
+                        raise LedgerError(f"{path}: expected images of a whole block; got {len(kept)}; use --fresh")
                     kept[place - number * size] = z[n].to(kept)
             write_points(path, kept)
 
@@ -234,7 +237,7 @@ class State:
         if self._pictured is None:
             path = self._named.images(self._setting.gallery)
             self._pictured = x.clone()
-            before = torch.from_numpy(read_images(path)[:keep]) if path.exists() else x[:0]
+            before = torch.from_numpy(read_images(path, x.shape[1:])[:keep]) if path.exists() else x[:0]
             self._pictured[: len(before)] = before
         for place, n in new.items():
             self._pictured[place] = z[n].to(self._pictured)

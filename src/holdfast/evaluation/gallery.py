@@ -16,19 +16,20 @@ from holdfast.errors import LedgerError
 from holdfast.evaluation.batch import Row
 
 
-def read_images(path: Path) -> np.ndarray[Any, Any]:
-    """The images after a check, as they were kept."""
+def read_images(path: Path, shape: Sequence[int] | None = None) -> np.ndarray[Any, Any]:
+    """The images after a check, as they were kept; `shape` is that of an image, where it is known."""
     arrays = read_archive(files.read_checked(path), str(path), "z".__eq__, error=LedgerError)
-    return floats(arrays.get("z"), f"{path}: z")
+    return floats(arrays.get("z"), f"{path}: z", shape)
 
 
-def floats(array: np.ndarray[Any, Any] | None, what: str) -> np.ndarray[Any, Any]:
+def floats(array: np.ndarray[Any, Any] | None, what: str, shape: Sequence[int] | None = None) -> np.ndarray[Any, Any]:
     """An array of floats, as images after a check are.
 
     Raises:
         LedgerError: if it is another or none.
     """
-    if array is None or array.dtype.kind != "f" or array.ndim != 4:
+    fits = shape is None or (array is not None and array.shape[1:] == tuple(shape))
+    if array is None or array.dtype.kind != "f" or array.ndim != 4 or not fits:
         came = "none" if array is None else f"{array.dtype} {array.shape}"
         raise LedgerError(f"{what}: expected images (N, C, H, W) as floats, got {came}; delete the file and repeat")
     return array.astype(array.dtype.newbyteorder("="), copy=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,9 @@ def write_points(path: Path, z: Tensor) -> None:
     files.write_checked(path, buffer.getvalue())
 
 
-def read_points(path: Path) -> np.ndarray[Any, Any]:
-    """The images of one block."""
-    return floats(read_array(files.read_checked(path), str(path), error=LedgerError), str(path))
+def read_points(path: Path, shape: Sequence[int] | None = None) -> np.ndarray[Any, Any]:
+    """The images of one block; `shape` is that of an image, where it is known."""
+    return floats(read_array(files.read_checked(path), str(path), error=LedgerError), str(path), shape)
 
 
 def take_over(kept: Ledger, ledger: Ledger, subject: Subject) -> None:

@@ -38,6 +38,7 @@ def load_model(path: Path | str, *, trust: Trust = False, of: Architecture | Non
             not trusted.
     """
     card = read_card(path)
+    state = read_tensors(card.file)  # which verifies the checksum, before anything is made of the card
     if of is not None and _unfitted(card.recipe.model) != _unfitted(of):
         raise CheckpointError(
             f"{card.file}: expected weights of the network of the recipe, got those of another; "
@@ -45,7 +46,6 @@ def load_model(path: Path | str, *, trust: Trust = False, of: Architecture | Non
         )
     for architecture in named_networks(card):
         require_trust(architecture, str(card.file), trust=trust, error=CheckpointError)
-    state = read_tensors(card.file)
     model = new_network(
         card.recipe.model, card.shape, len(card.classes), seed=card.recipe.seed, bases=card.bases, trust=trust,
         fitting=lambda plan: require_fitting(plan, state, str(card.file)),
