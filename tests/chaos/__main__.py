@@ -28,22 +28,23 @@ def main():
     mounts = enter_namespace()
     options = _options()
     shutil.rmtree(options.directory, ignore_errors=True)
+    kinds = plan(options.faults, options.seed, mounts=mounts)
     nursery, counts, started = Nursery(), Counter(), time.monotonic()
     try:
         reference = make_reference(nursery, options.directory)
         print(f"seed {options.seed}; undisturbed: {reference.seconds:.1f} s, {reference.calls} calls", flush=True)
-        for number, kind in enumerate(plan(options.faults, options.seed, mounts=mounts)):
+        for number, kind in enumerate(kinds):
             if options.only not in (None, number):
                 continue
             if time.monotonic() - started > 60 * options.minutes:
                 print(f"time is up before fault {number}", flush=True)
                 break
-            place = options.directory / f"fault-{number}"
             ground = Ground(
-                nursery, reference, random.Random(f"{options.seed} {number}"), place, turn=counts[kind, None]
-            )
+                nursery, reference, random.Random(f"{options.seed} {number}"), options.directory / f"fault-{number}",
+                turn=kinds[:number].count(kind),
+            )  # fmt: skip
             counts[kind, None] += 1
-            counts[kind, inject(kind, number, ground, options.seed)] += 1
+            counts[kind, inject(kind, number, ground, options)] += 1
             if number % 25 == 24:
                 print(f"{number + 1} faults, {time.monotonic() - started:.0f} s", flush=True)
     finally:
@@ -62,14 +63,17 @@ def plan(faults, seed, *, mounts):
     return chosen
 
 
-def inject(kind, number, ground, seed):
+def inject(kind, number, ground, options):
     """Make one fault; print how to repeat it if a promise was broken, and keep its directory then."""
     try:
         result = KINDS[kind][0](ground)
-    except Violation as violation:
+    except (Violation, OSError) as violation:
+        again = f"--faults {options.faults} --seed {options.seed} --only {number}"
         print(f"VIOLATION {kind}: {ground.remark}{violation}", flush=True)
-        print(f"    python -m tests.chaos --seed {seed} --only {number}    left {ground.place}", flush=True)
+        print(f"    python -m tests.chaos {again}    left {ground.place}", flush=True)
         return "violations"
+    finally:
+        ground.end_all()
     shutil.rmtree(ground.place)
     return result
 

@@ -39,22 +39,23 @@ def killed(number, ground):
             command = ground.start(*COMMAND)
             command.running(ground.rng.uniform(0, ground.reference.seconds))
             command.send(number)
-        interrupted(number, ground.ended(command), ground)
+        interrupted(number, command, ground)
         again = ground.rng.random() < 0.2
     return ground.resume()
 
 
-def interrupted(number, ended, ground):
-    """A process that was signalled says how to resume, if it can."""
+def interrupted(number, command, ground):
+    """A process that was signalled after its work began says how to resume, if it can."""
+    ended, holder = ground.ended(command), ground.place / RUN / ".lock-holder"
+    begun = holder.exists() and holder.read_text().startswith(f"{command.number} on ")
     if ended.code == 0 or (ended.code == -number and ended.out):
         require(ended.out == ground.reference.out, f"finished with other output: {ended}")
     elif number == signal.SIGKILL or ended.code == -number:
         require(ended.code == -number, f"expected to be killed; got {ended}")
-        require(number == signal.SIGKILL or not (ground.place / RUN).exists(), "ended without a word in mid-work")
+        require(number == signal.SIGKILL or not begun, "ended without a word in mid-work")
     else:
         require(ended.code == 130, f"expected the exit code of an interruption; got {ended}")
-        begun = (ground.place / RUN).exists() and ended.out == ""
-        require(RESUME in ended.err or not begun, f"does not say how to resume: {ended.err}")
+        require(RESUME in ended.err or not begun or ended.out, f"does not say how to resume: {ended.err}")
 
 
 def partly_done(ground):
@@ -197,7 +198,7 @@ def hanging(ground):
     refused = ended.named and f"{LOCKED} (process {holder.number} on " in ended.err
     require(refused or not held, f"expected one line that names the process; got {ended}")
     holder.send(ground.rng.choice((signal.SIGCONT, signal.SIGKILL)))
-    interrupted(signal.SIGKILL, ground.ended(holder), ground)
+    interrupted(signal.SIGKILL, holder, ground)
     return ground.resume()
 
 

@@ -1,6 +1,7 @@
 """Where a fault happens, and what must be true after it."""
 
 import shutil
+import signal
 
 from holdfast.errors import HoldfastError
 from holdfast.files import TEMPORARY
@@ -29,6 +30,7 @@ class Ground:
     def __init__(self, nursery, reference, rng, place, *, turn):
         self.nursery, self.reference, self.rng, self.place, self.turn = nursery, reference, rng, place, turn
         self.remark = ""
+        self._commands = []
 
     def note(self, text):
         """Remember what exactly is done, for the line that reports a violation."""
@@ -45,7 +47,14 @@ class Ground:
 
     def start(self, *argv, **options):
         """Begin a command here."""
-        return self.nursery.start(*argv, cwd=self.place, **options)
+        self._commands.append(self.nursery.start(*argv, cwd=self.place, **options))
+        return self._commands[-1]
+
+    def end_all(self):
+        """Kill what still runs, which may be stopped."""
+        for command in self._commands:
+            if command.send(signal.SIGKILL):
+                command.end()
 
     def run(self, *argv, **options):
         """A command from its beginning to its end, which must be an orderly one."""
@@ -57,7 +66,7 @@ class Ground:
         orderly(ended)
         return ended
 
-    def resume(self, *, may_be_named=False, expected=None):
+    def resume(self, *, may_be_named=False):
         """Repeat the command: it ends with the same result, or (where that is allowed) with one line.
 
         After such a line the remedy that it names must help.
@@ -71,9 +80,8 @@ class Ground:
             require(ended.code == 0, f"the repeated command ended with {ended.code}: {ended.err}")
             require(ended.err == "", f"the repeated command printed {ended.err}")
             require_kept(self.place, kept)
-        self.require_outcome(expected or self.reference.outcome)
-        if expected is None and not ended.named:
             require(ended.out == self.reference.out, f"the repeated command printed {ended.out}")
+        self.require_outcome(self.reference.outcome)
         return NAMED if ended.named else SAME
 
     def read(self, number):

@@ -1,6 +1,7 @@
 """Small disks of our own: in a namespace that ends with this process, so that nothing stays mounted."""
 
 import os
+import shutil
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -15,7 +16,8 @@ def enter_namespace():
     """Begin this program anew where it may mount disks of its own; returns whether it may."""
     if MARK in os.environ:
         return True
-    if subprocess.run([*UNSHARE, "mount", "-t", "tmpfs", "tmpfs", "/mnt"], capture_output=True).returncode:
+    trial = [*UNSHARE, "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
+    if shutil.which(UNSHARE[0]) is None or subprocess.run(trial, capture_output=True).returncode:
         return False
     os.environ[MARK] = "1"
     return os.execvp(UNSHARE[0], [*UNSHARE, *sys.orig_argv])

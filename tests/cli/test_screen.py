@@ -82,8 +82,8 @@ def test_a_signal_after_the_work_is_no_error_of_ours(handlers):
 def test_a_full_disk_under_what_is_saved_says_how_to_resume(handlers):
     with pytest.raises(HoldfastError) as caught, resumable():
         raise OSError(errno.ENOSPC, "No space left on device", "a")
-    said = "a: No space left on device; free some space; everything done before is saved, repeat the same command"
-    assert str(caught.value).startswith(said)
+    expected = "a: No space left on device; free some space; everything done before is saved, repeat the same command"
+    assert str(caught.value).startswith(expected)
     with pytest.raises(FileExistsError), resumable():  # the same command cannot succeed
         raise FileExistsError(errno.EEXIST, "File exists", "a")
 

@@ -16,13 +16,17 @@ RUN = "runs/tiny/seed-0"
 FILES = {
     "a part of the ledger": (lambda run: run.ledger.parts()[0], lambda run, file: run.ledger.part(file.stem)),
     "weights": (lambda run: run.weights("best"), lambda run, file: read_state(file)),
+    "last weights": (lambda run: run.weights("last"), lambda run, file: read_state(file)),
     "training state": (lambda run: run.state, lambda run, file: load_state(file)),
     "run.json": (lambda run: run.info_file, lambda run, file: run.info()),
 }
 """The files, and what reads them."""
 
 COMMANDS = (("run", "tiny.yaml"), ("evaluate", RUN), ("report", RUN))
-UNREAD = {("evaluate", RUN): ("training state",), ("report", RUN): ("training state", "weights")}
+UNREAD = {
+    ("evaluate", RUN): ("last weights", "training state"),
+    ("report", RUN): ("weights", "last weights", "training state"),
+}
 """What a command has no need to read."""
 
 
@@ -82,8 +86,8 @@ def test_every_flipped_bit_is_named_with_its_file(place, name, share):
 def test_a_flipped_bit_in_the_header_of_weights_is_an_error_of_ours_or_changes_nothing(place, share):
     run = Run(place / RUN)
     file = run.weights("best")
-    said = {refusal(run.labels) for _ in flipped(file, chosen(file, share))}
-    assert all(text == "" or f"{file}: " in text for text in said)
+    texts = {refusal(run.labels) for _ in flipped(file, chosen(file, share))}
+    assert all(text == "" or f"{file}: " in text for text in texts)
 
 
 @pytest.mark.parametrize("name", FILES)

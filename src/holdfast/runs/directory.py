@@ -194,8 +194,10 @@ class Run:
 
         A recipe that was refused before any work leaves nothing to lose.
         """
-        file = self.path / "recipe.yaml"
+        file, last = self.path / "recipe.yaml", self.weights("last")
         self.check(training=True)
+        if last.exists():  # equal to the best they are not looked at again
+            files.read_checked(last, error=CheckpointError, remedy="; restore it, or start over with --fresh")
         if file.exists():
             changed = _changes(plain(_read_recipe(file), Recipe), plain(recipe, Recipe), "")
             relevant = [path for path in changed if not path.startswith(FREE)]
