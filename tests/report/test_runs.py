@@ -1,15 +1,16 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from holdfast.analysis.store import Answer, write_answer
 from holdfast.errors import LedgerError
 from holdfast.parquet import to_parquet
+from holdfast.questions import QUESTIONS
+from holdfast.questions.answers import AnswerKey, Store
 from holdfast.report import read_run, read_runs, write_report
 from tests.report.factory import FakeCheck, make_run, pgd
 from tests.report.reading import read
@@ -107,11 +108,9 @@ def test_best_weights_come_before_last(tmp_path: Path) -> None:
         ),
         ("verdicts/best-model.json", "[3]", r"best-model\.json: expected verdicts by holdfast \(expected an object"),
         (
-            "analyses/a.json",
             '{"kind": "sra", "weights": 3}',
             r"a\.json: expected an analysis .*; weights: expected a str",
         ),
-        ("analyses/a.json", "[" * 100_000, r"a\.json: expected an analysis .*nested too deeply"),
         ("answers/a.json", '{"records": 3}', r"a\.json: expected an answer .*; expected a list of objects as records"),
         ("gallery/0.npz", "no zip", r"0\.npz: expected a NumPy \.npz archive"),
         ("ledger/best-0.parquet", "no parquet", r"best-0\.parquet: expected a Parquet part"),
@@ -178,19 +177,14 @@ def test_many_classes_show_the_weakest(tmp_path: Path) -> None:
     assert "too many classes to show the whole matrix" in page.text
 
 
-@pytest.mark.parametrize(
-    ("kind", "settings", "result", "title"),
-    [
-        ("surface", {}, {"surfaces": [{}]}, "Loss surfaces"),
-        ("classes", {"seed": 0}, {"within": 3, "centroid_distance": [[1]]}, "Classes in feature space"),
-        ("features", {"maps": 3}, {"layers": [1]}, "Features"),
-    ],
-)
-def test_answers_that_cannot_be_presented_are_named_with_their_section(
-    tmp_path: Path, kind: str, settings: dict[str, Any], result: dict[str, Any], title: str
-) -> None:
+@pytest.mark.parametrize("name", [name for name in QUESTIONS if hasattr(QUESTIONS[name], "axes")])
+def test_answers_that_cannot_be_presented_are_named_with_their_section(tmp_path: Path, name: str) -> None:
     run = make_run(tmp_path / "run", [CLEAN])
-    write_answer(run, Answer(kind, "best", "ab12", settings, result))
+    key = AnswerKey(
+        question=name, settings={}, weights="best", weights_hash="ab12", seed=0, examples=2, images="0", block=2
+    )
+    Store(run).write(key, [{"radius": [], "surfaces": 3, "within": "much"}])
+    title = re.escape(QUESTIONS[name].title)
     with pytest.raises(LedgerError, match=f"section '{title}': expected answers as holdfast stores them") as caught:
         write_report([run], tmp_path / "report.html")
     assert str(caught.value).endswith("delete them and ask again")

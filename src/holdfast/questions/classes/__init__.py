@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from holdfast.questions.answers import Answer, Answers
 from holdfast.questions.classes.theorems import conclusions
@@ -71,10 +71,11 @@ class Classes:
 
     def prepared(self, context: Context) -> Prepared:
         """The distances of this question, of the objective that the run was trained with, or of the paper."""
-        objective = (context.recipe.get("train") or {}).get("objective")
-        trained = objective.get("discriminative") if isinstance(objective, Mapping) else None
+        trained: Any = context.recipe
+        for name in ("train", "objective", "discriminative"):
+            trained = trained.get(name) if isinstance(trained, Mapping) else None
         own = {name: value for name, value in vars(self).items() if value is not None}
-        values = {**DELTAS, **(trained or {}), **own}
+        values = {**DELTAS, **(trained if isinstance(trained, Mapping) else {}), **own}
         deltas = {name: float(values[name]) for name in DELTAS}
         return Prepared(replace(self, **deltas), deltas)
 
