@@ -107,10 +107,7 @@ def test_best_weights_come_before_last(tmp_path: Path) -> None:
             r"best-model\.json: expected verdicts by holdfast \(expected a list, got dict",
         ),
         ("verdicts/best-model.json", "[3]", r"best-model\.json: expected verdicts by holdfast \(expected an object"),
-        (
-            '{"kind": "sra", "weights": 3}',
-            r"a\.json: expected an analysis .*; weights: expected a str",
-        ),
+        ("answers/a.json", "[" * 100_000, r"a\.json: expected an answer .*nested too deeply"),
         ("answers/a.json", '{"records": 3}', r"a\.json: expected an answer .*; expected a list of objects as records"),
         ("gallery/0.npz", "no zip", r"0\.npz: expected a NumPy \.npz archive"),
         ("ledger/best-0.parquet", "no parquet", r"best-0\.parquet: expected a Parquet part"),
