@@ -3,7 +3,6 @@
 import functools
 import gzip
 import io
-import json
 import tempfile
 import zipfile
 from pathlib import Path
@@ -62,7 +61,7 @@ def tensors():
 
 
 @functools.cache
-def _trained():
+def trained():
     """A tiny finished run: the content of its files."""
     from tests.training.tiny import recipe, train
 
@@ -72,17 +71,17 @@ def _trained():
 
 
 def cards():
-    return [_trained()["best.safetensors"]]
+    return [trained()["best.safetensors"]]
 
 
 def states():
-    return [_trained()["state.pt"]]
+    return [trained()["state.pt"]]
 
 
 def trained_run(place):
     for name in ("metrics.jsonl", "best.safetensors", "last.safetensors"):
         (place / "run").mkdir(exist_ok=True)
-        (place / "run" / name).write_bytes(_trained()[name])
+        (place / "run" / name).write_bytes(trained()[name])
 
 
 def torch_weights():
@@ -112,18 +111,18 @@ def _npz(arrays, write):
     return buffer.getvalue()
 
 
-def _npy(array):
+def npy_of(array):
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)
     return buffer.getvalue()
 
 
 def npy():
-    return [_npy(pixels(10, 8, 8)), _npy(pixels(10, 8, 8, 1)), _npy(pixels(10, 8, 8).astype(np.float32) / 255)]
+    return [npy_of(pixels(10, 8, 8)), npy_of(pixels(10, 8, 8, 1)), npy_of(pixels(10, 8, 8).astype(np.float32) / 255)]
 
 
 def npy_label_files():
-    return [_npy(np.tile(np.arange(2), 5)), _npy(np.tile(np.arange(2, dtype=np.uint8), 5))]
+    return [npy_of(np.tile(np.arange(2), 5)), npy_of(np.tile(np.arange(2, dtype=np.uint8), 5))]
 
 
 def npy_labels(place):
@@ -225,155 +224,3 @@ def png():
 
 def images():
     return [_picture(kind) for kind in ("JPEG", "BMP", "PPM", "TIFF", "WEBP")] + [_picture("TIFF", "L")]
-
-
-@functools.cache
-def _evaluated():
-    """A run with results, an answer, and everything else it may hold: the content of its files."""
-    from holdfast.questions.answers import AnswerKey, Store
-    from holdfast.verdicts.store import stored, write_verdicts
-    from tests.questions.test_presentations import COLUMNS
-    from tests.report import factory
-
-    right = [True, False, True, True]
-    checks = [
-        factory.FakeCheck("clean", correct=right),
-        factory.noise(0.1, right),
-        factory.composed("cabswx"),
-        factory.pgd(0.1, right),
-        factory.pgd(0.2, right, norm="l2"),
-        factory.proved([0.5, None, 0.2, 0.0]),
-        factory.nearest("deepfool", 0.5, [0.1, None, 0.3, 0.2], norm="l2"),
-    ]
-    with tempfile.TemporaryDirectory() as place:
-        path = factory.make_run(Path(place) / "run", checks, epochs=2, gallery=checks[3].name)
-        write_verdicts(path, stored("digits", "best", "ab12", 0, _verdicts()))
-        key = AnswerKey(**KEY)
-        Store(path).write(key)
-        Store(path).append(
-            key, 0, "a", {"example": [0, 1, 2], "label": [0] * 3, **COLUMNS, "reached": [True, False, True]}
-        )
-        for file in path.rglob("checksums.txt"):
-            file.unlink()
-        return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
-
-
-def _verdicts():
-    from holdfast.verdicts import Verdict
-
-    return [
-        Verdict(flag="gradients", level="pass", finding="a gradient", evidence="model", value=1.0, limit=0.0),
-        Verdict(flag="batch", level="warn", finding="depends", remedy="do", evidence="model"),
-    ]
-
-
-def evaluated_run(place):
-    """All but answers."""
-    _unpacked(place / "run", lambda name: not name.startswith("answers"))
-
-
-def answered_run(place):
-    _unpacked(place / "run", lambda name: True)
-
-
-def _unpacked(path, wanted):
-    for name, content in _evaluated().items():
-        if wanted(name):
-            (path / name).parent.mkdir(parents=True, exist_ok=True)
-            (path / name).write_bytes(content)
-
-
-def run_json():
-    plain = json.loads(_evaluated()["run.json"])
-    full = {
-        **plain,
-        "not_run": {"best": {"pgd": 3}},
-        "init_from": {"name": "a", "weights": "best", "epoch": 1, "sha256": "ab"},
-        "bases": {"standard": {"neighbours": 10}, "robust": {"name": "b"}},
-        "fitted": {"scale": 1.0, "kept": 0.5},
-    }
-    return [json.dumps(facts).encode() for facts in (plain, full)]
-
-
-def foreign():
-    network = {
-        "model": {"cnn": {}},
-        "data": {"source": "digits"},
-        "weights": None,
-        "mean": None,
-        "std": None,
-        "seed": 0,
-    }
-    small = {**network, "model": {"mlp": {"hidden": [8]}}, "mean": [0.5], "std": [0.25]}
-    return [json.dumps({"name": "a", "network": one}).encode() for one in (network, small)]
-
-
-def metrics():
-    return [_evaluated()["metrics.jsonl"], _trained()["metrics.jsonl"]]
-
-
-def parts():
-    return [content for name, content in _evaluated().items() if name.startswith("ledger/")]
-
-
-def galleries():
-    return [_evaluated()["gallery/0.npz"]]
-
-
-def points():
-    return [_npy(np.zeros((2, 1, 4, 4), np.float32))]
-
-
-def answers():
-    from tests.questions.test_presentations import FLATNESS
-
-    thickness = {**KEY, "records": []}
-    flatness = {**KEY, "question": "flatness", "settings": dict(FLATNESS.settings), "records": list(FLATNESS.records)}
-    return [json.dumps(one).encode() for one in (thickness, flatness)]
-
-
-def _name(start):
-    return next(name for name in _evaluated() if name.startswith(start) and name.endswith(".parquet"))
-
-
-ROWS = "run/answers/thickness-best-7bb3917112bc-000000.parquet"
-
-
-def answer_rows():
-    return [_evaluated()[_name("answers/")]]
-
-
-def answer_key(place):
-    _unpacked(place / "run", lambda name: name.startswith("answers/") and name.endswith(".json"))
-
-
-def verdicts():
-    return [_evaluated()["verdicts/best-model.json"]]
-
-
-def checked_file(place):
-    from holdfast.files import write_checked
-
-    write_checked(place / "a file.txt", b"content")
-
-
-def checksums():
-    from holdfast.files import write_checked
-
-    with tempfile.TemporaryDirectory() as place:
-        for content in (b"old", b"content"):
-            write_checked(Path(place) / "a file.txt", content)
-        return [(Path(place) / "checksums.txt").read_bytes()]
-
-
-def journals():
-    from tests.search.tiny import plan, search
-
-    with tempfile.TemporaryDirectory() as place:
-        of = plan()
-        search(of, Path(place), 6)
-        return [(Path(place) / of.name / "search.journal").read_bytes()]
-
-
-def corruption_facts():
-    return [b'{"data": "digits", "fingerprint": "f", "family": "imagenet_c", "severities": [1, 2], "seed": 0}']

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.fuzz import formats, readers, seeds
+from tests.fuzz import formats, numeric_formats, readers, run_seeds, seeds
 from tests.fuzz.mutations import MOST_BYTES, damaged, json_edited, json_lines_edited, respelled
 
 Mutation = Callable[[bytes, object, Sequence[bytes]], bytes]
@@ -58,13 +58,17 @@ TARGETS = {
     "resumed training": Target(
         "run/state.pt", seeds.states, readers.resumed, (formats.torch_edited,), seeds.trained_run
     ),
-    "npz": Target("a.npz", seeds.npz, readers.npz, (formats.npz_edited, formats.zip_edited)),
-    "npy": Target("a.npy", seeds.npy, readers.npy, (formats.npy_edited,), seeds.npy_labels),
-    "npy labels": Target("labels.npy", seeds.npy_label_files, readers.npy, (formats.npy_edited,), seeds.npy_images),
-    "stored corruption": Target("a.npy", seeds.npy, readers.stored_corruption, (formats.npy_edited,), seeds.npy_labels),
-    "idx": Target("m/train-images-idx3-ubyte", seeds.idx, readers.idx, (formats.idx_edited,), seeds.idx_others),
+    "npz": Target("a.npz", seeds.npz, readers.npz, (numeric_formats.npz_edited, formats.zip_edited)),
+    "npy": Target("a.npy", seeds.npy, readers.npy, (numeric_formats.npy_edited,), seeds.npy_labels),
+    "npy labels": Target(
+        "labels.npy", seeds.npy_label_files, readers.npy, (numeric_formats.npy_edited,), seeds.npy_images
+    ),
+    "stored corruption": Target(
+        "a.npy", seeds.npy, readers.stored_corruption, (numeric_formats.npy_edited,), seeds.npy_labels
+    ),
+    "idx": Target("m/train-images-idx3-ubyte", seeds.idx, readers.idx, (numeric_formats.idx_edited,), seeds.idx_others),
     "idx labels": Target(
-        "m/t10k-labels-idx1-ubyte", seeds.idx_labels, readers.idx, (formats.idx_edited,), seeds.idx_others
+        "m/t10k-labels-idx1-ubyte", seeds.idx_labels, readers.idx, (numeric_formats.idx_edited,), seeds.idx_others
     ),
     "idx gz": Target(
         "m/train-images-idx3-ubyte.gz", seeds.idx_gz, readers.idx, (formats.gzip_edited,), seeds.idx_others
@@ -74,42 +78,50 @@ TARGETS = {
     "cifar tar": Target(
         "cifar-100-binary.tar.gz", seeds.cifar_tar, readers.cifar100, (formats.tar_edited, formats.gzip_edited)
     ),
-    "mat": Target("svhn/train_32x32.mat", seeds.mat, readers.svhn, (formats.mat_edited,), seeds.mat_other),
-    "png": Target("data/cat/1.png", seeds.png, readers.folder, (formats.png_edited, formats.picture_redrawn)),
-    "image": Target("data/cat/1.jpg", seeds.images, readers.folder, (formats.picture_redrawn,)),
-    "recipe on a page": Target("run/recipe.yaml", seeds.stored_recipes, readers.page, YAML, seeds.evaluated_run),
-    "run.json": Target("run/run.json", seeds.run_json, readers.facts, JSON, seeds.evaluated_run),
-    "run.json on a page": Target("run/run.json", seeds.run_json, readers.page, JSON, seeds.evaluated_run),
-    "foreign network": Target("run/run.json", seeds.foreign, readers.foreign, JSON),
+    "mat": Target("svhn/train_32x32.mat", seeds.mat, readers.svhn, (numeric_formats.mat_edited,), seeds.mat_other),
+    "png": Target(
+        "data/cat/1.png", seeds.png, readers.folder, (numeric_formats.png_edited, numeric_formats.picture_redrawn)
+    ),
+    "image": Target("data/cat/1.jpg", seeds.images, readers.folder, (numeric_formats.picture_redrawn,)),
+    "recipe on a page": Target("run/recipe.yaml", seeds.stored_recipes, readers.page, YAML, run_seeds.evaluated_run),
+    "run.json": Target("run/run.json", run_seeds.run_json, readers.facts, JSON, run_seeds.evaluated_run),
+    "run.json on a page": Target("run/run.json", run_seeds.run_json, readers.page, JSON, run_seeds.evaluated_run),
+    "foreign network": Target("run/run.json", run_seeds.foreign, readers.foreign, JSON),
     "metrics": Target(
-        "run/metrics.jsonl", seeds.metrics, readers.metrics, (json_lines_edited, respelled), seeds.evaluated_run
+        "run/metrics.jsonl", run_seeds.metrics, readers.metrics, (json_lines_edited, respelled), run_seeds.evaluated_run
     ),
     "metrics on a page": Target(
-        "run/metrics.jsonl", seeds.metrics, readers.page, (json_lines_edited,), seeds.evaluated_run
+        "run/metrics.jsonl", run_seeds.metrics, readers.page, (json_lines_edited,), run_seeds.evaluated_run
     ),
-    "ledger": Target("run/ledger/a.parquet", seeds.parts, readers.ledger, (formats.parquet_edited,)),
+    "ledger": Target("run/ledger/a.parquet", run_seeds.parts, readers.ledger, (numeric_formats.parquet_edited,)),
     "ledger on a page": Target(
-        "run/ledger/a.parquet", seeds.parts, readers.page, (formats.parquet_edited,), seeds.evaluated_run
+        "run/ledger/a.parquet",
+        run_seeds.parts,
+        readers.page,
+        (numeric_formats.parquet_edited,),
+        run_seeds.evaluated_run,
     ),
-    "gallery": Target("run/gallery/0.npz", seeds.galleries, readers.gallery, (formats.npz_edited, formats.zip_edited)),
+    "gallery": Target(
+        "run/gallery/0.npz", run_seeds.galleries, readers.gallery, (numeric_formats.npz_edited, formats.zip_edited)
+    ),
     "gallery on a page": Target(
-        "run/gallery/0.npz", seeds.galleries, readers.page, (formats.npz_edited,), seeds.evaluated_run
+        "run/gallery/0.npz", run_seeds.galleries, readers.page, (numeric_formats.npz_edited,), run_seeds.evaluated_run
     ),
-    "points": Target("run/points/a.npy", seeds.points, readers.points, (formats.npy_edited,)),
-    "answer": Target("run/answers/a.json", seeds.answers, readers.answers, JSON),
-    "answer on a page": Target("run/answers/a.json", seeds.answers, readers.page, JSON, seeds.evaluated_run),
+    "points": Target("run/points/a.npy", run_seeds.points, readers.points, (numeric_formats.npy_edited,)),
+    "answer": Target("run/answers/a.json", run_seeds.answers, readers.answers, JSON),
+    "answer on a page": Target("run/answers/a.json", run_seeds.answers, readers.page, JSON, run_seeds.evaluated_run),
     "rows of an answer": Target(
-        seeds.ROWS, seeds.answer_rows, readers.answers, (formats.parquet_edited,), seeds.answer_key
+        run_seeds.ROWS, run_seeds.answer_rows, readers.answers, (numeric_formats.parquet_edited,), run_seeds.answer_key
     ),
     "rows of an answer on a page": Target(
-        seeds.ROWS, seeds.answer_rows, readers.page, (formats.parquet_edited,), seeds.answered_run
+        run_seeds.ROWS, run_seeds.answer_rows, readers.page, (numeric_formats.parquet_edited,), run_seeds.answered_run
     ),
-    "verdicts": Target("run/verdicts/best-model.json", seeds.verdicts, readers.verdicts, JSON),
+    "verdicts": Target("run/verdicts/best-model.json", run_seeds.verdicts, readers.verdicts, JSON),
     "verdicts on a page": Target(
-        "run/verdicts/best-model.json", seeds.verdicts, readers.page, JSON, seeds.evaluated_run
+        "run/verdicts/best-model.json", run_seeds.verdicts, readers.page, JSON, run_seeds.evaluated_run
     ),
-    "checksums": Target("checksums.txt", seeds.checksums, readers.checked_file, TEXT, seeds.checked_file),
-    "journal": Target("search.journal", seeds.journals, readers.journal, (json_lines_edited, respelled)),
-    "corruption facts": Target("out/corruptions.json", seeds.corruption_facts, readers.corruption_facts, JSON),
+    "checksums": Target("checksums.txt", run_seeds.checksums, readers.checked_file, TEXT, run_seeds.checked_file),
+    "journal": Target("search.journal", run_seeds.journals, readers.journal, (json_lines_edited, respelled)),
+    "corruption facts": Target("out/corruptions.json", run_seeds.corruption_facts, readers.corruption_facts, JSON),
 }
 """By name; `python -m tests.fuzz` lists and runs them."""

@@ -47,6 +47,10 @@ class CNN:
     activation: Activation = "relu"
     feature_dim: int | None = 100
 
+    def __post_init__(self) -> None:
+        if not self.blocks or not all(self.blocks):
+            raise ValueError(f"cnn: blocks: expected at least one, each with a convolution; got {self.blocks}")
+
     def __call__(self, shape: tuple[int, int, int], classes: int) -> Network:
         """Build the network."""
         check_image("cnn", shape, next(side for side in itertools.count(1) if self._side(side) > 0))

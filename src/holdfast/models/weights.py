@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import pickle
-import re
-import warnings
-import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +16,7 @@ from holdfast.budget import require_budget
 from holdfast.errors import CheckpointError
 from holdfast.models.logits import LogitsOf
 from holdfast.models.network import Normalised
+from holdfast.models.pytorch_file import damaged, from_torch
 
 TORCH_SUFFIXES = (".pt", ".pth", ".ckpt")
 """What PyTorch's files are usually called."""
@@ -28,8 +24,6 @@ NESTED = ("state_dict", "model_state_dict", "model", "net")
 """Where training scripts put the weights inside a checkpoint."""
 OPTIONAL = "num_batches_tracked"
 """A counter of BatchNorm that older files lack and evaluation does not use."""
-STATE_DICT = 'save its weights alone, where its code is at hand: torch.save(model.state_dict(), "weights.pt")'
-"""The remedy for files that hold more than weights."""
 DTYPES = frozenset(
     (
         *(torch.float64, torch.float32, torch.float16, torch.bfloat16),
@@ -138,14 +132,14 @@ def read_metadata(path: str | Path) -> dict[str, str]:
         with safe_open(path, framework="pt") as file:
             return dict(file.metadata() or {})
     except (SafetensorError, OSError) as error:
-        raise _damaged(path, "safetensors", error) from error
+        raise damaged(path, "safetensors", error) from error
 
 
 def _read(path: Path) -> dict[str, Tensor]:
     _check_file(path)
     is_torch = _looks_like_torch(path)
     data = files.read_checked(path, error=CheckpointError, follow=True)
-    state = _tensors(path, _from_torch(path, data) if is_torch else _from_safetensors(path, data))
+    state = _tensors(path, from_torch(path, data) if is_torch else _from_safetensors(path, data))
     _check_finite(path, state)
     return state
 
@@ -199,50 +193,8 @@ def _from_safetensors(path: Path, data: bytes) -> dict[str, Tensor]:
     try:
         tensors: dict[str, Tensor] = load(data)
     except SafetensorError as error:
-        raise _damaged(path, "safetensors", error) from error
+        raise damaged(path, "safetensors", error) from error
     return tensors
-
-
-def _from_torch(path: Path, data: bytes) -> object:
-    try:
-        require_small(data, str(path))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what it warns of ends in an error below
-            return torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
-    except CheckpointError:
-        raise
-    except pickle.UnpicklingError as error:
-        raise CheckpointError(f"{path}: expected a state dict; got {_pickled(error)}; {STATE_DICT}") from error
-    except RuntimeError as error:
-        if "TorchScript" not in str(error):
-            raise _damaged(path, "a PyTorch weights file", error) from error
-        raise CheckpointError(f"{path}: expected a state dict; got a TorchScript archive; {STATE_DICT}") from error
-    except Exception as error:  # a damaged file may raise anything on its way through the unpickler
-        raise _damaged(path, "a PyTorch weights file", error) from error
-
-
-def require_small(data: bytes, where: str) -> None:
-    """Refuse a file of PyTorch whose members do not fit the budget, or are packed in a way that PyTorch does not use.
-
-    Raises:
-        CheckpointError: naming it.
-        Exception: of many kinds, if it is damaged.
-    """
-    if zipfile.is_zipfile(io.BytesIO(data)):
-        with zipfile.ZipFile(io.BytesIO(data)) as members:
-            require_budget(len(data) + sum(one.file_size for one in members.infolist()), where, error=CheckpointError)
-
-
-def _pickled(error: pickle.UnpicklingError) -> str:
-    """What a file holds that is neither a tensor nor a plain value."""
-    named = re.search(r"Unsupported (?:global: GLOBAL|class) ([\w.]+)", str(error))
-    objects = f"objects ({named[1]})" if named else "another format or objects"
-    return f"{objects}, as in a whole model that was pickled, that only unsafe unpickling would load"
-
-
-def _damaged(path: Path, expected: str, error: BaseException) -> CheckpointError:
-    reason = str(error).strip().partition("\n")[0] or type(error).__name__
-    return CheckpointError(f"{path}: expected {expected}, got a damaged or truncated file or another format: {reason}")
 
 
 def _tensors(path: Path, content: object) -> dict[str, Tensor]:

@@ -13,7 +13,7 @@ from torch import Tensor
 from holdfast import files
 from holdfast.errors import CheckpointError, TrainingError
 from holdfast.models import to_safetensors
-from holdfast.models.weights import require_small
+from holdfast.models.pytorch_file import require_small
 from holdfast.recipe import Recipe
 from holdfast.runs import Bases, Splits, weights_metadata
 from holdfast.training.state import check_state
