@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from holdfast.errors import LedgerError
@@ -186,3 +187,12 @@ def test_answers_that_cannot_be_presented_are_named_with_their_section(tmp_path:
         write_report([run], tmp_path / "report.html")
     assert str(caught.value).endswith("delete them and ask again")
     assert not (tmp_path / "report.html").exists()
+
+
+def test_a_class_of_a_high_number_takes_no_memory_for_all_below_it(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", [CLEAN])
+    part = run / "ledger/best-0.parquet"
+    rows = pl.read_parquet(part).with_columns(prediction=pl.Series([0, 99_999], dtype=pl.Int32))
+    put(part, to_parquet(rows))
+    page = read(write_report([run], tmp_path / "report.html"))
+    assert "Most frequent mistakes: dog taken for 99999 (1×)." in page.text

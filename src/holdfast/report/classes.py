@@ -81,10 +81,9 @@ def panels(runs: Sequence[RunData]) -> tuple[Panel, ...]:
 
 def _panel(run: RunData, check: Check) -> Panel:
     rows = run.main_rows.filter(pl.col("check") == check.name)
-    matrix = confusion(rows, run.classes)
     title = f"{run.label}, {run.weights[0]} weights: {check.name}"
-    table = _matrix(run, title, matrix, rows) if run.classes <= LIMIT else None
-    return Panel(title, _waiting(rows) + _mistakes(run, matrix), table)
+    table = _matrix(run, title, confusion(rows, run.classes), rows) if run.classes <= LIMIT else None
+    return Panel(title, _waiting(rows) + _mistakes(run, rows), table)
 
 
 def _matrix(run: RunData, title: str, matrix: list[list[int]], rows: pl.DataFrame) -> Table:
@@ -107,8 +106,9 @@ def _waiting(rows: pl.DataFrame) -> str:
     return f"Unfinished: {states}, counted as right here. " if states else ""
 
 
-def _mistakes(run: RunData, matrix: list[list[int]]) -> str:
-    wrong = [(n, a, b) for a, line in enumerate(matrix) for b, n in enumerate(line) if n and a != b]
+def _mistakes(run: RunData, rows: pl.DataFrame) -> str:
+    confused = rows.filter((pl.col("prediction") >= 0) & (pl.col("prediction") != pl.col("label")))
+    wrong = [(n, a, b) for a, b, n in confused.group_by("label", "prediction").len().iter_rows()]
     if not wrong:
         return "No class is taken for another."
     top = sorted(wrong, key=lambda mistake: (-mistake[0], *mistake[1:]))[:5]
