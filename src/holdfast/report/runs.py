@@ -23,6 +23,8 @@ from holdfast.show.names import labels as short_labels
 from holdfast.verdicts import read_verdicts
 from holdfast.verdicts.store import Stored
 
+OPTIONAL = ("not_run",)
+"""Facts that a report does without where they are not what they should be."""
 PREFERRED = ("best", "given", "last")
 
 
@@ -193,7 +195,7 @@ def _facts(path: Path) -> dict[str, Any]:
         raise LedgerError(f"{path}: expected the facts of a run, found no such file")
     facts = _json(_text(path), str(path))
     try:
-        checked_facts({name: value for name, value in facts.items() if value is not None})
+        checked_facts({name: value for name, value in facts.items() if value is not None and name not in OPTIONAL})
     except ValueError as error:
         raise LedgerError(f"{path}: {error}") from None
     if not isinstance(facts.get("name"), str) or not facts["name"]:
