@@ -101,9 +101,10 @@ def test_a_kill_is_an_interruption(handlers, number):
         send(number)
 
 
-def test_an_interruption_waits_until_polars_is_done(handlers):
+@pytest.mark.parametrize("module", ["polars.somewhere", "pydantic.main"])
+def test_an_interruption_waits_until_compiled_code_is_done(handlers, module):
     # Raised in there it would be swallowed, or turned into another error.
-    namespace = {"__name__": "polars.somewhere", "send": send, "signal": signal}
+    namespace = {"__name__": module, "send": send, "signal": signal}
     exec("def work():\n    send(signal.SIGINT)\n    return 'done'", namespace)
     assert namespace["work"]() == "done"
     with pytest.raises(KeyboardInterrupt):

@@ -59,6 +59,9 @@ def interval(low: float, high: float) -> str:
     return f"[{100 * low:z.1f}, {100 * high:z.1f}]"
 
 
+COMPILED = ("polars", "pydantic")
+"""Libraries that an interruption does not get through."""
+
 FIRST, EVERY = 10.0, 30.0
 """Seconds before the first line of progress where nobody watches, and between two of them."""
 
@@ -190,13 +193,13 @@ def resumable() -> Iterator[None]:
 def interrupt_on_kill() -> None:
     """Treat SIGTERM as Ctrl-C, so that `kill` also ends with a word on how to resume.
 
-    Inside Polars both wait a moment: an exception that is raised while its compiled code asks Python for a type is
-    swallowed there, or comes out as another one.
+    Inside libraries of `COMPILED` both wait a moment: an exception that is raised while their compiled code calls
+    Python is swallowed there, or comes out as another one.
     """
 
     def handle(number: int, frame: FrameType | None) -> None:
         while frame is not None:
-            if frame.f_globals.get("__name__", "").partition(".")[0] == "polars":
+            if frame.f_globals.get("__name__", "").partition(".")[0] in COMPILED:
                 threading.Timer(0.01, signal.raise_signal, [number]).start()
                 return
             frame = frame.f_back
