@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,31 @@ def test_of_several_files_none_is_new_before_all_are_on_disk(tmp_path, monkeypat
     expected = [b"1", b"2"] if left < 3 else [b"3", b"4"]
     assert [read_checked(path) for path in (first, second)] == expected
     assert names(tmp_path) == [CHECKSUMS, "first", "second"]
+
+
+def test_checksums_and_files_are_flushed_at_the_same_time(tmp_path, monkeypatch):
+    meeting, flush, calls = threading.Barrier(3, timeout=30), os.fsync, itertools.count()
+
+    def met(handle):
+        if next(calls) < 3:  # checksums and two files; the directory comes later and alone
+            meeting.wait()
+        flush(handle)
+
+    monkeypatch.setattr(os, "fsync", met)
+    write_together({tmp_path / "first": b"1", tmp_path / "second": b"2"})
+    assert [read_checked(tmp_path / name) for name in ("first", "second")] == [b"1", b"2"]
+
+
+def test_files_are_flushed_one_by_one_where_the_interpreter_starts_no_threads(tmp_path, monkeypatch):
+    def ending(*rest, **options):
+        raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+
+    flush, calls = os.fsync, itertools.count()
+    monkeypatch.setattr(files, "ThreadPoolExecutor", ending)
+    monkeypatch.setattr(os, "fsync", lambda handle: (next(calls), flush(handle)))
+    write_checked(tmp_path / "file", b"whole")
+    assert read_checked(tmp_path / "file") == b"whole"
+    assert next(calls) == 3
 
 
 def test_links_in_the_place_of_a_file_are_replaced_and_not_followed(tmp_path):
