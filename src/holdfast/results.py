@@ -121,9 +121,10 @@ def _read_part(path: Path) -> pl.DataFrame:
     frame = with_access(frame)
     if list(frame.columns) != list(SCHEMA):
         raise LedgerError(f"{path}: expected the columns {', '.join(SCHEMA)}; got {', '.join(frame.columns)}")
+    schema = frame.schema  # which Polars makes anew whenever it is asked for
     for name, kind in SCHEMA.items():
-        if frame.schema[name] != kind:
-            raise LedgerError(f"{path}: expected {_kind(kind)} in the column {name}; got {_kind(frame.schema[name])}")
+        if schema[name] != kind:
+            raise LedgerError(f"{path}: expected {_kind(kind)} in the column {name}; got {_kind(schema[name])}")
     _require_values(path, frame)
     return with_traits(frame)
 

@@ -52,6 +52,9 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 def _zigzag(data: bytes, at: int) -> tuple[int, int]:
     """A number with a sign."""
+    value = data[at]
+    if value < 0x80:  # nearly all have one byte, and there are hundreds in a file
+        return value >> 1 ^ -(value & 1), at + 1
     value, at = _varint(data, at)
     return value >> 1 ^ -(value & 1), at
 

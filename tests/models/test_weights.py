@@ -213,6 +213,7 @@ def test_a_pickle_is_refused_and_not_executed(tmp_path):
         ({"a": 3}, "expected named tensors, got a int under 'a'"),
         ({"state_dict": {"a": [1]}}, "expected named tensors, got a list under 'a'"),
         ({3: torch.ones(2)}, "expected named tensors, got a Tensor under 3"),
+        ({"a": torch.tensor([float("inf"), -float("inf"), 1.0])}, "2 of 3 values of 'a' are not finite"),
         ({"a": torch.tensor([1.0, float("nan")])}, "1 of 2 values of 'a' are not finite"),
         ({"a": torch.tensor([float("inf")] * 2, dtype=torch.float16)}, "2 of 2 values of 'a' are not finite"),
     ],
@@ -255,3 +256,9 @@ def test_a_missing_counter_of_batch_norm_is_no_obstacle(tmp_path):
     write_weights(tmp_path / "old.safetensors", state, {})
     load_weights(new, tmp_path / "old.safetensors")
     assert all(torch.equal(new.state_dict()[name], tensor) for name, tensor in state.items())
+
+
+def test_finite_weights_may_have_a_sum_that_is_none(tmp_path):
+    state = {"a": torch.full((4,), torch.finfo(torch.float32).max), "b": torch.full((70_000,), 3.0).half()}
+    write_weights(tmp_path / "a.safetensors", state, {})
+    assert read_state(tmp_path / "a.safetensors").keys() == state.keys()
