@@ -83,6 +83,7 @@ bench: $(VENV)/.dev
 	$(ONE_THREAD) $(BIN)/python benchmarks/curvature.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/training_cost.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/composites.py
+	$(ONE_THREAD) $(BIN)/python benchmarks/safety.py
 
 sbom: $(VENV)/.core
 	$(BIN)/python -m tests.supply dist
