@@ -333,7 +333,7 @@ class _Journal:
 
     def known(self, name: str, error: type[HoldfastError]) -> set[str]:
         """All checksums of a file since it was removed last."""
-        self._refresh(error)
+        self._refresh(error, name)
         return self._known.get(name, set())
 
     def names(self) -> list[str]:
@@ -346,7 +346,7 @@ class _Journal:
         self._refresh()
         return self._written
 
-    def _refresh(self, error: type[HoldfastError] = LedgerError) -> None:
+    def _refresh(self, error: type[HoldfastError] = LedgerError, name: str = "what is beside it") -> None:
         try:
             stated = os.stat(self._file, follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError):
@@ -358,7 +358,7 @@ class _Journal:
         if not stat.S_ISREG(stated.st_mode):
             raise error(
                 f"{self._file}: expected a regular file with checksums, got {_kind(stated.st_mode)}; holdfast follows "
-                "no links to checksums; delete it, or copy the file beside it to another directory"
+                f"no links to checksums; delete it, or copy {name} to another directory"
             )
         state = (stated.st_ino, stated.st_size, stated.st_mtime_ns)
         if state != self._state:

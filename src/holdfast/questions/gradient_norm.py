@@ -52,4 +52,6 @@ class GradientNorm:
         """Quartiles of every run, then their distributions."""
         if answered(answers):
             yield quartile_table(answers, "gradient_norm", "Input-gradient norm, loss per unit of input")
-            yield share_chart(answers, "gradient_norm", "Input-gradient norm", "images with at most this norm")
+            yield share_chart(
+                answers, "gradient_norm", "Images by input-gradient norm", "share of images with at most this norm"
+            )

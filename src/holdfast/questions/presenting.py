@@ -109,11 +109,15 @@ def quartile_table(answers: Answers, column: str, title: str) -> Table:
 
 
 def share_chart(answers: Answers, column: str, title: str, axis: str) -> Chart:
-    """For each answer, the share of images whose value is at most that of the position."""
+    """For each answer, the share of images whose value is at most that of the position, on a logarithmic scale.
+
+    Values of 0 lie left of all positions.
+    """
     curves = []
     for _, answer in answered(answers):
         values = answer.rows[column].sort()
         steps = pl.Series([number / (POINTS - 1) for number in range(POINTS)])
-        x = [values.quantile(at, "linear") or 0.0 for at in steps]
-        curves.append(Curve(answer.place, f"{answer.key.weights} weights", tuple(x), tuple(steps)))
-    return Chart(title, axis, tuple(curves), True)
+        spots = [(values.quantile(at, "linear") or 0.0, at) for at in steps]
+        x, y = zip(*[spot for spot in spots if spot[0] > 0] or [(1.0, 1.0)], strict=True)
+        curves.append(Curve(answer.place, f"{answer.key.weights} weights", x, y))
+    return Chart(title, axis, tuple(curves), True, log_x=True)
