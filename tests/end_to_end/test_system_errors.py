@@ -2,6 +2,7 @@
 
 import errno
 import os
+import pkgutil
 import shutil
 
 import pytest
@@ -118,6 +119,25 @@ def test_what_disappears_at_work_is_named_and_nothing_is_made_up_in_its_place(tm
     assert what == "." or f"{RUN}/run.json: was written and is missing" in line
     assert not (tmp_path / RUN / "report.html").exists()
     good("run", "tiny.yaml", "--fresh", cwd=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"), [("holdfast.cli.work", "train"), ("holdfast.training.checkpoint.TrainingFiles", "flush")]
+)
+def test_a_directory_that_disappears_after_training_is_named(tmp_path, monkeypatch, owner, name):
+    (tmp_path / "tiny.yaml").write_text(CHECKED + "analyses: [gradient_norm]\n")
+    method = pkgutil.resolve_name(f"{owner}.{name}")
+
+    def vanishing(*rest, **options):
+        method(*rest, **options)
+        if (tmp_path / RUN / "best.safetensors").exists():
+            shutil.rmtree(tmp_path / RUN)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(f"{owner}.{name}", vanishing)
+        line = refused("run", "tiny.yaml", cwd=tmp_path)
+    assert f"{RUN}: expected a run with best.safetensors or last.safetensors; found neither" in line
+    good("run", "tiny.yaml", cwd=tmp_path)
 
 
 def test_epochs_that_are_no_text_are_named(place):

@@ -72,10 +72,10 @@ def subjects_of(job: Job, splits: Splits) -> list[Subject]:
     """All weights of a trained run, the best first; results of weights that are no more are forgotten.
 
     Raises:
-        CheckpointError: if weights are of another network than the recipe's.
+        CheckpointError: if weights are of another network than the recipe's, or there are none.
         RecipeError: if the code of a network has changed, and it no longer computes what it did.
     """
-    weights = {label: job.load(label) for label in job.run.labels()}
+    weights = {label: job.load(label) for label in job.run.require_labels()}
     current = {(label, loaded.card.hash[:12]) for label, loaded in weights.items()}
     _forget_replaced(job.run, current)
     forget_others(job.run.path, current)

@@ -108,6 +108,6 @@ def _weights(job: Job, splits: Splits) -> dict[str, Any]:
 
 
 def _model(job: Job) -> dict[str, Any]:
-    loaded = job.load(job.run.labels()[0])
+    loaded = job.load(job.run.require_labels()[0])
     (name,) = plain(loaded.card.recipe, Recipe)["model"]
     return {"name": name, "parameters": sum(p.numel() for p in loaded.model.parameters())}

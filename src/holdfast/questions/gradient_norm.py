@@ -52,6 +52,5 @@ class GradientNorm:
         """Quartiles of every run, then their distributions."""
         if answered(answers):
             yield quartile_table(answers, "gradient_norm", "Input-gradient norm, loss per unit of input")
-            yield share_chart(
-                answers, "gradient_norm", "Images by input-gradient norm", "share of images with at most this norm"
-            )
+            axis = "norm that the share of images has at most"
+            yield share_chart(answers, "gradient_norm", "Images by input-gradient norm", axis)

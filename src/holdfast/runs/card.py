@@ -123,10 +123,7 @@ def read_card(path: Path | str) -> Card:
     file = Path(path)
     if file.is_dir():
         Run(file).check()
-        there = Run(file).labels()
-        if not there:
-            raise CheckpointError(f"{file}: expected a run with best.safetensors or last.safetensors; found neither")
-        file = Run(file).weights(there[0])
+        file = Run(file).weights(Run(file).require_labels()[0])
     metadata = read_metadata(file)
     missing = [key for key in ("recipe", "shape", "classes", "hash") if key not in metadata]
     if missing:

@@ -88,6 +88,18 @@ class Run:
         contents = {label: read_metadata(self.weights(label)).get("hash") for label in there}
         return [label for n, label in enumerate(there) if contents[label] not in [contents[o] for o in there[:n]]]
 
+    def require_labels(self) -> list[str]:
+        """The weights there are, as `labels` has them.
+
+        Raises:
+            CheckpointError: if there are none.
+        """
+        if not (labels := self.labels()):
+            raise CheckpointError(
+                f"{self.path}: expected a run with best.safetensors or last.safetensors; found neither"
+            )
+        return labels
+
     def info(self) -> dict[str, Any]:
         """What `run.json` says; empty if there is none."""
         if not self.info_file.exists():
