@@ -9,7 +9,7 @@ import torch
 from holdfast.attacks import PGD
 from holdfast.data import Split
 from holdfast.questions import QUESTIONS
-from holdfast.testing.question import CHECKS, Trial
+from holdfast.testing.question import CHECKS, Trial, measured, same_answers
 from holdfast.threat import Linf
 from tests.contracts import cheap
 from tests.zoo import images, labels, linear, normed
@@ -28,6 +28,26 @@ def trial(name):
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_questions(name, check):
     check(trial(name))
+
+
+@pytest.mark.parametrize("most", [6, 3])
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_questions_that_run_out_of_memory_have_the_same_answers(name, most):
+    multiplying = {"thickness", "sra"}  # these ask about several rows for one image
+    if name in multiplying and most == 3:
+        pytest.skip("asks about more rows for a single image")
+    one = trial(name)
+    expected = measured(one, batch_size=7)
+
+    def cramped(network, arguments):
+        if len(arguments[0]) > most:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+
+    handle = one.model.register_forward_pre_hook(cramped)
+    try:
+        same_answers(expected, measured(one, batch_size=7))
+    finally:
+        handle.remove()
 
 
 def test_questions_start_without_torch():
