@@ -122,16 +122,22 @@ def test_what_disappears_at_work_is_named_and_nothing_is_made_up_in_its_place(tm
 
 
 @pytest.mark.parametrize(
-    ("owner", "name"), [("holdfast.cli.work", "train"), ("holdfast.training.checkpoint.TrainingFiles", "flush")]
+    ("owner", "name"), [("holdfast.conduct.runs", "subjects_of"), ("holdfast.training.checkpoint.TrainingFiles", "flush")]
 )
 def test_a_directory_that_disappears_after_training_is_named(tmp_path, monkeypatch, owner, name):
     (tmp_path / "tiny.yaml").write_text(CHECKED + "analyses: [gradient_norm]\n")
     method = pkgutil.resolve_name(f"{owner}.{name}")
 
-    def vanishing(*rest, **options):
-        method(*rest, **options)
+    def vanish():
         if (tmp_path / RUN / "best.safetensors").exists():
             shutil.rmtree(tmp_path / RUN)
+
+    def vanishing(*rest, **options):
+        if name == "subjects_of":
+            vanish()
+            return method(*rest, **options)
+        method(*rest, **options)
+        return vanish()
 
     with monkeypatch.context() as patched:
         patched.setattr(f"{owner}.{name}", vanishing)
