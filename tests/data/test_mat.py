@@ -30,11 +30,11 @@ def file_of(arrays, *, packed):
 @given(nps.arrays(KINDS, nps.array_shapes(min_dims=2, max_dims=4, min_side=1)), st.booleans())
 def test_arrays_come_back_as_scipy_reads_them(array, packed):
     content = file_of({"other": "text", "X": array, "y": np.arange(3)}, packed=packed)
-    found, expected = read_mat(content, ("X", "y"), "a.mat"), loadmat(io.BytesIO(content))
+    arrays, expected = read_mat(content, ("X", "y"), "a.mat"), loadmat(io.BytesIO(content))
     for name in ("X", "y"):
-        assert found[name].dtype == expected[name].dtype
-        np.testing.assert_array_equal(found[name], expected[name])
-    assert set(found) == {"X", "y"}
+        assert arrays[name].dtype == expected[name].dtype
+        np.testing.assert_array_equal(arrays[name], expected[name])
+    assert set(arrays) == {"X", "y"}
 
 
 def test_files_of_the_other_byte_order_are_read():

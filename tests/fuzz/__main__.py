@@ -47,12 +47,12 @@ def take_turns(tallies, options):
         for name in open_:
             if (now := time.monotonic()) >= deadline:
                 return
-            known, until = set(tallies[name].broken), min(deadline, now + turn)
+            earlier, until = set(tallies[name].broken), min(deadline, now + turn)
             half = now + (until - now) / (2 if WITH_ATHERIS else 1)
             run(TARGETS[name], f"{options.seed}/{name}/{round_}", until=half, most=most, tally=tallies[name])
             if (left := until - time.monotonic()) >= LEAST and WITH_ATHERIS and tallies[name].executions < most:
                 merge(tallies[name], guided.run(name, left, options.seed + round_))
-            for outcome in set(tallies[name].broken) - known:
+            for outcome in set(tallies[name].broken) - earlier:
                 _report(name, outcome, *tallies[name].broken[outcome], options.out)
 
 

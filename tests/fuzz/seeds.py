@@ -86,7 +86,7 @@ def trained_run(place):
 
 def torch_weights():
     state = {"a.weight": torch.ones(2, 3), "a.bias": torch.zeros(2), "b": torch.ones(2, dtype=torch.float16).long()}
-    found = []
+    contents = []
     for content, zipped in (
         (state, True),
         (state, False),
@@ -94,8 +94,8 @@ def torch_weights():
     ):
         buffer = io.BytesIO()
         torch.save(content, buffer, _use_new_zipfile_serialization=zipped)
-        found.append(buffer.getvalue())
-    return found
+        contents.append(buffer.getvalue())
+    return contents
 
 
 def npz():
@@ -198,13 +198,13 @@ def cifar_tar():
 def mat():
     from scipy.io import savemat
 
-    found = []
+    contents = []
     for packed in (True, False):
         buffer = io.BytesIO()
         arrays = {"X": np.zeros((4, 4, 3, 10), np.uint8), "y": np.arange(1, 11, dtype=np.uint8)[:, None]}
         savemat(buffer, arrays, do_compression=packed)
-        found.append(buffer.getvalue())
-    return found
+        contents.append(buffer.getvalue())
+    return contents
 
 
 def mat_other(place):

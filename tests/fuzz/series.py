@@ -117,8 +117,8 @@ def merge(tally, part):
     tally.seconds += part.seconds
     tally.outcomes += part.outcomes
     tally.memory = max(tally.memory, part.memory)
-    for name, found in part.broken.items():
-        tally.broken.setdefault(name, found)
+    for name, finding in part.broken.items():
+        tally.broken.setdefault(name, finding)
 
 
 def _blame(tally, shared, code, words):

@@ -26,8 +26,8 @@ def trained(tmp_path_factory):
 
 def changed(trained, path, **metadata):
     facts, state = trained
-    said = {name: value if isinstance(value, str) else json.dumps(value) for name, value in metadata.items()}
-    save_file(state, path, {**facts, **said})
+    stated = {name: value if isinstance(value, str) else json.dumps(value) for name, value in metadata.items()}
+    save_file(state, path, {**facts, **stated})
     return path
 
 

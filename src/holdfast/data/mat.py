@@ -122,5 +122,5 @@ def _array(data: memoryview, order: str) -> NDArray[Any]:
     dtype = np.dtype(f"{order}{KINDS[kind]}")
     if not shape or min(shape) < 0 or len(shape) > 8 or math.prod(shape) * dtype.itemsize != len(values):
         raise ValueError(f"damaged array: {len(values)} bytes, which shape {shape} of {dtype} does not fit")
-    found: NDArray[Any] = np.frombuffer(values, dtype).reshape(shape, order="F")
-    return found.astype(dtype.newbyteorder("="), copy=False)
+    array: NDArray[Any] = np.frombuffer(values, dtype).reshape(shape, order="F")
+    return array.astype(dtype.newbyteorder("="), copy=False)
