@@ -115,6 +115,6 @@ def test_what_a_reader_may_do_is_no_finding():
 def test_bugs_allocations_and_deaths_are_findings_with_their_file(letter, outcome):
     tally = run(f"v{letter}".encode())
     assert tally.executions >= 30
-    ((content, _),) = (finding for name, found in tally.broken.items() if name.startswith(outcome))
+    ((content, _),) = (finding for name, finding in tally.broken.items() if name.startswith(outcome))
     assert content == f"{letter} content".encode()
     assert tally.outcomes[READ] > 1
