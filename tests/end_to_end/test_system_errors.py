@@ -122,7 +122,8 @@ def test_what_disappears_at_work_is_named_and_nothing_is_made_up_in_its_place(tm
 
 
 @pytest.mark.parametrize(
-    ("owner", "name"), [("holdfast.conduct.runs", "subjects_of"), ("holdfast.training.checkpoint.TrainingFiles", "flush")]
+    ("owner", "name"),
+    [("holdfast.conduct.runs", "subjects_of"), ("holdfast.training.checkpoint.TrainingFiles", "flush")],
 )
 def test_a_directory_that_disappears_after_training_is_named(tmp_path, monkeypatch, owner, name):
     (tmp_path / "tiny.yaml").write_text(CHECKED + "analyses: [gradient_norm]\n")
