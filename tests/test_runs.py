@@ -127,7 +127,7 @@ def test_a_directory_in_which_nothing_was_done_is_free(tmp_path, work):
     """A recipe that was refused before any work does not stand in the way of the mended one."""
     run = Run(tmp_path)
     run.claim(recipe())
-    run.tell(seed=3)
+    run.record(seed=3)
     run.claim(recipe("train.epochs=5"))
     assert "seed" not in run.info()
     assert (tmp_path / "recipe.yaml").read_text() == to_yaml(recipe("train.epochs=5"), Recipe)
@@ -163,8 +163,8 @@ def test_a_damaged_recipe_of_a_run_is_named(tmp_path, content):
 def test_facts_are_added_and_stay(tmp_path):
     run = Run(tmp_path)
     assert run.info() == {}
-    run.tell(a=1, b={"c": 2})
-    run.tell(a=3)
+    run.record(a=1, b={"c": 2})
+    run.record(a=3)
     assert run.info() == {"a": 3, "b": {"c": 2}}
 
 

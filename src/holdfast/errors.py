@@ -51,13 +51,13 @@ def one_line(text: str) -> str:
     return " ".join(line.strip() for line in text.splitlines())
 
 
-def unknown(name: object, known: Iterable[str]) -> str:
+def unknown(name: object, available: Iterable[str]) -> str:
     """Say that `name` is unknown, list the known names and suggest the nearest.
 
     >>> unknown("stepz", ["loss", "steps"])
     "unknown name 'stepz'; known: loss, steps. Did you mean 'steps'?"
     """
-    names = sorted(known)
+    names = sorted(available)
     near = difflib.get_close_matches(str(name), names, n=1)
     hint = f" Did you mean '{near[0]}'?" if near else ""
     return f"unknown name '{name}'; known: {', '.join(names) or 'none'}.{hint}"

@@ -82,8 +82,8 @@ def read_checked(
     Raises:
         HoldfastError: of the type `error`, if it was damaged or changed since; with the remedy.
     """
-    content, known = read_regular(path, error=error, follow=follow), _known(path, error)
-    if known and hashlib.sha256(content).hexdigest() not in known:
+    content, checksums = read_regular(path, error=error, follow=follow), _checksums_of(path, error)
+    if checksums and hashlib.sha256(content).hexdigest() not in checksums:
         raise error(f"{path}: damaged or changed since it was written: its content does not fit {CHECKSUMS}{remedy}")
     return content
 
@@ -207,7 +207,7 @@ def _rename(temporary: Path, path: Path) -> None:
 
 def remove(path: Path) -> None:
     """Delete a file, if there is one, on purpose: it is not missing then."""
-    if _known(path):
+    if _checksums_of(path):
         _note(path.parent / CHECKSUMS, {path.name: "removed"})
     path.unlink(missing_ok=True)
 
@@ -292,9 +292,9 @@ def _kind(mode: int) -> str:
     return next((name for name, holds in kinds.items() if holds(mode)), "a special file")
 
 
-def _known(path: Path, error: type[HoldfastError] = LedgerError) -> set[str]:
+def _checksums_of(path: Path, error: type[HoldfastError] = LedgerError) -> set[str]:
     """The checksums that a file may have: of all that was written there, since kills may have left any of it."""
-    return _Journal(path.parent / CHECKSUMS).known(path.name, error)
+    return _Journal(path.parent / CHECKSUMS).checksums(path.name, error)
 
 
 def _note(file: Path, lines: Mapping[str, str], *, flush: bool = True) -> None:
@@ -329,17 +329,17 @@ class _Journal:
 
     def __init__(self, file: Path) -> None:
         self._file, self._state = file, (0, 0, 0)
-        self._content, self._known, self._written = b"", dict[str, set[str]](), set[str]()
+        self._content, self._checksums, self._written = b"", dict[str, set[str]](), set[str]()
 
-    def known(self, name: str, error: type[HoldfastError]) -> set[str]:
+    def checksums(self, name: str, error: type[HoldfastError]) -> set[str]:
         """All checksums of a file since it was removed last."""
         self._refresh(error, name)
-        return self._known.get(name, set())
+        return self._checksums.get(name, set())
 
     def names(self) -> list[str]:
         """All files that have checksums."""
         self._refresh()
-        return list(self._known)
+        return list(self._checksums)
 
     def written(self) -> set[str]:
         """Names of the files that were there once and were not removed since."""
@@ -366,7 +366,7 @@ class _Journal:
             self._state = state
 
     def _forget(self) -> None:
-        self._content, self._known, self._written = b"", {}, set()
+        self._content, self._checksums, self._written = b"", {}, set()
 
     def _read_on(self, content: bytes) -> None:
         if not content.startswith(self._content):
@@ -375,12 +375,12 @@ class _Journal:
             if match := LINE.fullmatch(line):
                 what, name = match.groups()
                 if what == "removed":
-                    self._known.pop(name, None)
+                    self._checksums.pop(name, None)
                     self._written.discard(name)
                 elif what == WRITTEN:
                     self._written.add(name)
                 else:
-                    self._known.setdefault(name, set()).add(what)
+                    self._checksums.setdefault(name, set()).add(what)
         self._content = content[: content.rfind(b"\n") + 1]
 
 

@@ -212,8 +212,8 @@ def _exact_expansion(loss: Loss, model: Classifier, x: Tensor, y: Tensor) -> Exp
         logits = _tensor(model(x))
         values = loss(logits, y)
         _differentiable(values)
-        (found,) = torch.autograd.grad(values.sum(), x, create_graph=True, allow_unused=True)
-    grad = _given(found)
+        (derivative,) = torch.autograd.grad(values.sum(), x, create_graph=True, allow_unused=True)
+    grad = _given(derivative)
     _without_nan(grad.detach())
 
     def product(vector: Tensor) -> Tensor:

@@ -248,8 +248,8 @@ class Searching(Objective, Protocol):
         """What the loss needs of the batch, detached; what is remembered of the batch is remembered here."""
         ...
 
-    def loss(self, model: Classifier, x: Tensor, y: Tensor, found: Any) -> Terms:
-        """Terms of the batch and what was found."""
+    def loss(self, model: Classifier, x: Tensor, y: Tensor, result: Any) -> Terms:
+        """Terms of the batch, from what `search` returned."""
         ...
 
 

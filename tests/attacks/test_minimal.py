@@ -162,7 +162,7 @@ def test_the_nearest_success_is_kept_and_failures_never():
     nearest.offer(near[:1], yes[:1], torch.tensor([2]))
     assert nearest.offer(far, yes).tolist() == [False, True, False]
     torch.testing.assert_close(nearest.distance, torch.tensor([0.8, 0.8, 0.2], dtype=torch.float64))
-    assert torch.equal(nearest.found, torch.stack((far[0], far[1], near[2])))
+    assert torch.equal(nearest.best_points, torch.stack((far[0], far[1], near[2])))
 
 
 def test_the_boundary_is_the_one_whose_linearisation_is_nearest_in_the_norm():

@@ -113,7 +113,7 @@ def test_restarts_keep_the_best_of_each_example():
     for restart in range(6):
         front = Front(model, x, Aim.of(once.loss, y, None), Streams(0, "", 40), leave=False)
         once._climb(front, f"restart {restart}")
-        singles.append(cross_entropy(model(front.found), y).detach())
+        singles.append(cross_entropy(model(front.best_points), y).detach())
     best = torch.stack(singles).max(0)
     assert len(best.indices.unique()) > 2
     torch.testing.assert_close(losses[2], best.values)

@@ -45,13 +45,13 @@ def test_the_point_of_highest_loss_is_kept_per_example():
     first, second = images(3, seed=1), images(3, seed=2)
     assert search.record(first, values(1.0, 5.0, 0.0), LOGITS) is None
     assert search.record(second, values(2.0, 4.0, 0.0), LOGITS) is None
-    assert torch.equal(search.found, torch.stack((second[0], first[1], first[2])))
+    assert torch.equal(search.best_points, torch.stack((second[0], first[1], first[2])))
     assert len(search) == 3
 
 
 def test_a_point_never_looked_at_is_the_clean_one():
     search = front()
-    assert torch.equal(search.found, images(3))
+    assert torch.equal(search.best_points, images(3))
 
 
 def test_who_is_lost_keeps_that_point_whatever_its_loss_and_leaves():
@@ -61,7 +61,9 @@ def test_who_is_lost_keeps_that_point_whatever_its_loss_and_leaves():
     stay = search.record(images(3, seed=2), values(0.5, 2.0, 3.0), LOGITS)  # the loss of the lost one is lower
     assert stay.tolist() == [True, False, True]
     assert len(search) == 2
-    assert torch.equal(search.found, torch.stack((images(3, seed=1)[0], images(3, seed=2)[1], images(3, seed=2)[2])))
+    assert torch.equal(
+        search.best_points, torch.stack((images(3, seed=1)[0], images(3, seed=2)[1], images(3, seed=2)[2]))
+    )
     assert torch.equal(search.x, images(3)[stay])
     assert search.aim.labels.tolist() == [0, 1]
 
@@ -71,8 +73,8 @@ def test_rows_find_their_place_after_others_left():
     search.record(images(3), values(0.0, 0.0, 0.0), LOGITS)
     late = images(2, seed=3)
     search.record(late, values(1.0, 1.0), LOGITS[[0, 2]])
-    assert torch.equal(search.found[[0, 2]], late)
-    assert torch.equal(search.found[1], images(3)[1])
+    assert torch.equal(search.best_points[[0, 2]], late)
+    assert torch.equal(search.best_points[1], images(3)[1])
 
 
 def test_streams_stay_with_their_examples():
@@ -102,7 +104,7 @@ def test_nobody_is_asked_when_everybody_left():
 def test_a_look_leaves_no_graph():
     search = front(leave=False)
     search.look(images(3, seed=1))
-    assert not search.found.requires_grad
+    assert not search.best_points.requires_grad
 
 
 @pytest.mark.parametrize("attack", [FGSM(threat=Linf(0.1)), PGD(threat=Linf(0.1), steps=2)])

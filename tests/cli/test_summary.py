@@ -107,7 +107,7 @@ def test_means_over_seeds(values, text):
 
 def test_a_worst_case_that_a_check_not_run_could_lower_is_an_upper_bound(tmp_path, capsys):
     one = run(tmp_path / "a", [clean(9), pgd(0.1, [T] * 8 + [F] * 2), pgd(0.5, [T] * 10, norm="l2")])
-    one.tell(not_run={"best": {"autoattack linf eps=0.1": 10, "gaussian_noise sigma=0.1": 10}})
+    one.record(not_run={"best": {"autoattack linf eps=0.1": 10, "gaussian_noise sigma=0.1": 10}})
     rows = shown([one], capsys)
     assert rows["worst case, linf eps=0.1"][0].startswith("at most 80.0 %")
     assert rows["worst case, l2 eps=0.5"][0].startswith("90.0 %")

@@ -153,7 +153,7 @@ def test_interrupted_after_any_block_the_ledger_ends_up_the_same(tmp_path):
     for stop in range(len(whole)):
         ledger_run(tmp_path / str(stop), stop=stop)
         again = ledger_run(tmp_path / str(stop))
-        assert [block.found for block in again] == [True] * stop + [False] * (len(whole) - stop)
+        assert [block.stored for block in again] == [True] * stop + [False] * (len(whole) - stop)
         assert Ledger(tmp_path / str(stop)).read().drop("seconds").equals(expected)
 
 

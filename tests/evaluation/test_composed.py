@@ -152,7 +152,7 @@ def test_a_kill_loses_at_most_one_batch_and_changes_nothing(tmp_path, stop):
     for name in np.load(one).files:
         assert np.array_equal(np.load(one)[name], np.load(two)[name]), name
     again = list(run(check, split, ledger=ledger, **how))
-    assert all(block.found and block.rows is None for block in again)
+    assert all(block.stored and block.rows is None for block in again)
 
 
 def test_the_gallery_has_the_points_that_the_ledger_tells_of(tmp_path):

@@ -98,7 +98,7 @@ def test_unfinished_attacks_are_hollow(tmp_path: Path) -> None:
 
 def test_one_run_alone_or_runs_without_attacks_have_no_plane(tmp_path: Path) -> None:
     paths = runs(tmp_path, [CLEAN, pgd(0.1, RIGHT)], [CLEAN], [CLEAN, noise(0.1, RIGHT)])
-    assert not section(paths).there
+    assert not section(paths).has_content
 
 
 def test_mixtures_are_a_line_from_one_network_to_the_other(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("holdfast.report.page.plotly_script", lambda: "")  # megabytes that these tests do not look at
 
 
-def tell(run: Path, **facts: Any) -> Path:
+def record_facts(run: Path, **facts: Any) -> Path:
     said = json.loads((run / "run.json").read_text())
     (run / "run.json").write_text(json.dumps({**said, **facts}))
     return run
@@ -75,7 +75,7 @@ def test_a_finished_attack_is_a_number_as_any_other(tmp_path: Path) -> None:
 def test_what_was_not_run_is_listed_component_by_component(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", [CLEAN, OPEN])
     told = {"best": {f"{AUTO}: a": 9, f"{AUTO}: b": 9, "pgd linf eps=0.5": 10, "clean": 0}}
-    table = report(tmp_path, tell(run, not_run=told)).table("Not run, and on how many")
+    table = report(tmp_path, record_facts(run, not_run=told)).table("Not run, and on how many")
     assert table == {
         "Check": ["Run", "Weights", "Examples"],
         f"{AUTO}: a": ["digits/noisy/seed-0", "best", "1"],  # the rows know better than run.json
@@ -86,7 +86,7 @@ def test_what_was_not_run_is_listed_component_by_component(tmp_path: Path) -> No
 
 def test_a_check_that_left_no_rows_makes_the_worst_case_a_bound(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", [CLEAN, pgd(0.1, [T] * 6 + [F] * 4)], weights=("best", "last"))
-    page = report(tmp_path, tell(run, not_run={"best": {"fmn linf eps=0.5": 10}}))
+    page = report(tmp_path, record_facts(run, not_run={"best": {"fmn linf eps=0.5": 10}}))
     table = page.table("Accuracy in each check")
     assert table[WORST][1:] == ["at most 60.0 % [0.0, 83.2], 1 check not run", "60.0 % [31.3, 83.2]"]
     assert table["pgd linf eps=0.1 steps=20"][1] == "60.0 % [31.3, 83.2]"
@@ -95,13 +95,15 @@ def test_a_check_that_left_no_rows_makes_the_worst_case_a_bound(tmp_path: Path) 
 
 def test_a_check_of_a_larger_budget_that_left_no_rows_leaves_the_worst_case_alone(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", [CLEAN, pgd(0.1, [T] * 6 + [F] * 4)])
-    page = report(tmp_path, tell(run, not_run={"best": {"pgd linf eps=0.5": 10, "gaussian_noise sigma=0.1": 10}}))
+    page = report(
+        tmp_path, record_facts(run, not_run={"best": {"pgd linf eps=0.5": 10, "gaussian_noise sigma=0.1": 10}})
+    )
     assert page.table("Accuracy in each check")[WORST][1] == "60.0 % [31.3, 83.2]"
 
 
 def test_where_nothing_is_right_nothing_can_be_lower(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", [CLEAN, pgd(0.1, [F] * 10)])
-    page = report(tmp_path, tell(run, not_run={"best": {"fmn linf eps=0.5": 10}}))
+    page = report(tmp_path, record_facts(run, not_run={"best": {"fmn linf eps=0.5": 10}}))
     assert page.table("Accuracy in each check")[WORST][1] == "0.0 % [0.0, 27.8]"
     assert page.table("Not run")["fmn linf eps=0.5"][-1] == "10"
 
@@ -119,17 +121,17 @@ def test_a_check_that_saw_a_part_of_the_examples_says_so(tmp_path: Path) -> None
 def test_run_json_counts_examples_that_no_check_saw_unless_they_were_made_up_for(
     tmp_path: Path, test: int | None, missing: list[int]
 ) -> None:
-    run = tell(make_run(tmp_path / "run", [CLEAN]), data={"test": test}, not_run={"best": {"clean": 490}})
+    run = record_facts(make_run(tmp_path / "run", [CLEAN]), data={"test": test}, not_run={"best": {"clean": 490}})
     assert [gap.examples for gap in gaps(read_run(run))] == missing
 
 
 @pytest.mark.parametrize("notes", [None, {}, {"best": None}, {"best": {"x": "many"}}, {"best": [1]}])
 def test_strange_notes_of_what_was_not_run_say_nothing(tmp_path: Path, notes: Any) -> None:
-    assert gaps(read_run(tell(make_run(tmp_path / "run", [CLEAN]), not_run=notes))) == ()
+    assert gaps(read_run(record_facts(make_run(tmp_path / "run", [CLEAN]), not_run=notes))) == ()
 
 
 def test_weights_without_any_row_are_named_too(tmp_path: Path) -> None:
-    run = tell(make_run(tmp_path / "run", [CLEAN]), not_run={"last": {"clean": 10}})
+    run = record_facts(make_run(tmp_path / "run", [CLEAN]), not_run={"last": {"clean": 10}})
     assert [(gap.weights, gap.what, gap.absent) for gap in gaps(read_run(run))] == [("last", "clean", True)]
 
 

@@ -156,8 +156,8 @@ def _about_the_network() -> pl.Expr:
 
 def _no_shorter(column: str, norm: pl.Expr) -> pl.Expr:
     """Whether distances in the norms of a column bound those in another norm."""
-    known = [(norm == name) & pl.col(column).is_in(others) for name, others in NO_SHORTER.items()]
-    return pl.any_horizontal(pl.col(column) == norm, *known)
+    bounding = [(norm == name) & pl.col(column).is_in(others) for name, others in NO_SHORTER.items()]
+    return pl.any_horizontal(pl.col(column) == norm, *bounding)
 
 
 def round_step(largest: float, count: int = 8) -> float:

@@ -92,8 +92,8 @@ class Corrupted:
 
     def by_kind(self) -> dict[str, float]:
         """Mean error of each kind that was run in a shared severity."""
-        there = [kind for kind in self.kinds if any((kind, s) in self.errors for s in self.severities)]
-        return {kind: self.of_kind(kind) for kind in there}
+        measured = [kind for kind in self.kinds if any((kind, s) in self.errors for s in self.severities)]
+        return {kind: self.of_kind(kind) for kind in measured}
 
     def mean(self, reference: Corrupted | Mapping[str, float] | None = None) -> float | None:
         """The mean corruption error over the standard kinds, or over those of C-bar.
@@ -135,8 +135,8 @@ def _averaged(family: str, kinds: Iterable[str]) -> tuple[str, ...]:
 
 def grade_of(params: str) -> dict[str, Any]:
     """Kind, severity and source (a directory, or empty) of a graded check, from its parameters in the ledger."""
-    said = json.loads(params)
-    return {"kind": str(said["kind"]), "severity": int(said["severity"]), "source": str(said.get("path", ""))}
+    fields = json.loads(params)
+    return {"kind": str(fields["kind"]), "severity": int(fields["severity"]), "source": str(fields.get("path", ""))}
 
 
 def corrupted(rows: pl.DataFrame) -> tuple[Corrupted, ...]:

@@ -114,15 +114,15 @@ def select(runs: Sequence[Measured], *, by: str, accuracy: float, within: float)
 
 def quantity(runs: Sequence[Measured], name: str) -> str:
     """The quantity of that name, the average radius of that check, or the only one whose name has it as a part."""
-    known = list(dict.fromkeys(quantity for run in runs for quantity in run.values))
+    available = list(dict.fromkeys(quantity for run in runs for quantity in run.values))
     for whole in (name, f"average radius, {name}"):
-        if whole in known:
+        if whole in available:
             return whole
-    parts = [one for one in known if name in one]
+    parts = [one for one in available if name in one]
     if len(parts) == 1:
         return parts[0]
     if parts:
         raise RecipeError(
             f"select: '{name}' matches several quantities: {'; '.join(parts)}; give one of these names in full"
         )
-    raise RecipeError(f"select: {unknown(name, known)}")
+    raise RecipeError(f"select: {unknown(name, available)}")

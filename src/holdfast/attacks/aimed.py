@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from holdfast.attacks.to_the_end import check_persistent, to_the_end
+from holdfast.attacks.persistence import check_persistent, make_persistent
 from holdfast.ensembles.composite import aimed
 from holdfast.ensembles.mixing import check_strength
 from holdfast.modes import in_evaluation_mode
@@ -60,4 +60,4 @@ class Aimed:
         if aimed(inner, self.strength) is inner:  # what is climbed is what is judged
             return self.attack(model, x, y, target=target, rng=rng)
         stand_in = behind(model, lambda inner: aimed(inner, self.strength))
-        return to_the_end(self.attack)(stand_in, x, y, target=target, rng=rng)
+        return make_persistent(self.attack)(stand_in, x, y, target=target, rng=rng)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from holdfast.attacks.apgd_l1 import climb_sparsely
-from holdfast.attacks.search import Aim, Front, with_a_length
+from holdfast.attacks.search import Aim, Front, require_metric_threat
 from holdfast.losses import cross_entropy
 from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams, streams
@@ -57,7 +57,7 @@ class APGD:
     until_lost: bool = True
 
     def __post_init__(self) -> None:
-        with_a_length("apgd", self.threat)
+        require_metric_threat("apgd", self.threat)
         if self.steps < 1 or self.restarts < 1:
             raise ValueError(f"steps and restarts must be at least 1, got {self.steps} and {self.restarts}")
 
@@ -71,7 +71,7 @@ class APGD:
             front.look(x)
         for restart in range(self.restarts):
             climb(front, self.threat, self.steps, f"restart {restart}")
-        return front.found
+        return front.best_points
 
 
 def climb(front: Front, threat: Threat, steps: int, name: str) -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from holdfast.attacks.apgd import climb
-from holdfast.attacks.search import Aim, Front, with_a_length
+from holdfast.attacks.search import Aim, Front, require_metric_threat
 from holdfast.losses import targeted_difference_of_logits_ratio
 from holdfast.modes import in_evaluation_mode
 from holdfast.queries import narrow
@@ -48,7 +48,7 @@ class TargetedAPGD:
     until_lost: bool = True
 
     def __post_init__(self) -> None:
-        with_a_length("apgd_targeted", self.threat)
+        require_metric_threat("apgd_targeted", self.threat)
         if min(self.steps, self.targets, self.restarts) < 1:
             raise ValueError(
                 f"steps, targets and restarts must be at least 1, got {self.steps}, {self.targets} and {self.restarts}"
@@ -59,7 +59,7 @@ class TargetedAPGD:
         self, model: Classifier, x: Tensor, y: Tensor, *, target: Tensor | None = None, rng: Streams | None = None
     ) -> Tensor:
         """The best point found for each example; with `target`, only that class is tried and only it counts."""
-        x, rng, found = x.detach(), streams(rng, x), x.detach().clone()
+        x, rng, best_points = x.detach(), streams(rng, x), x.detach().clone()
         with torch.no_grad():
             logits = model(x)
         tries = likeliest_others(logits, y, self.targets) if target is None else target[:, None]
@@ -68,10 +68,10 @@ class TargetedAPGD:
         share = max(1, len(x) // tries.shape[1])  # rows at a time: no more than the batch had
         for start in range(0, len(standing), share):
             part = standing[start : start + share]
-            found[part] = self._side_by_side(
+            best_points[part] = self._side_by_side(
                 narrow(model, part), x[part], y[part], tries[part], rng[part], target is not None
             )
-        return found
+        return best_points
 
     def _side_by_side(
         self, model: Classifier, x: Tensor, y: Tensor, tries: Tensor, rng: Streams, targeted: bool
@@ -85,7 +85,7 @@ class TargetedAPGD:
             climb(front, self.threat, self.steps, f"restart {restart}")
         worth = torch.where(front.lost, torch.inf, front.value).view(len(x), count)
         best = worth.argmax(1) + count * torch.arange(len(x), device=x.device)
-        return front.found[best]
+        return front.best_points[best]
 
 
 def likeliest_others(logits: Tensor, y: Tensor, count: int) -> Tensor:

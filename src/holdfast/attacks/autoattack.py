@@ -82,19 +82,19 @@ class AutoAttack:
 
         With `target`, the attacks aim at that class and only it counts.
         """
-        found, rng = x.detach().clone(), streams(rng, x)
+        points, rng = x.detach().clone(), streams(rng, x)
         aim = Aim.of(cross_entropy, y, target)
         standing = torch.arange(len(x), device=x.device)
-        standing = standing[~_reached(model, found, aim)]
+        standing = standing[~_reached(model, points, aim)]
         for name, attack in self.components().items():
             if not len(standing):
                 break
             part, aimed = narrow(model, standing), None if target is None else target[standing]
             z = attack(part, x[standing], y[standing], target=aimed, rng=rng[standing].split(name))
             lost = _reached(part, z, aim[standing])
-            found[standing[lost]] = z[lost]
+            points[standing[lost]] = z[lost]
             standing = standing[~lost]
-        return found
+        return points
 
 
 @torch.no_grad()

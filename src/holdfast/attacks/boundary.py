@@ -84,12 +84,12 @@ class Boundary:
         along, inwards = (z.new_full((len(z),), size) for size in (self.spherical_step, self.source_step))
         for _ in range(self.steps):
             sphere = on_the_sphere(x, z, rng.normal(z), along)
-            there = reached(rows, sphere)
+            succeeded = reached(rows, sphere)
             nearer = torch.lerp(sphere, x, per_example(inwards, x))
-            kept = there.clone()
-            kept[there] = reached(rows[there], nearer[there])
-            along = _follow(along, there, ALONG)
-            inwards = torch.where(there, _follow(inwards, kept, INWARDS), inwards)
+            kept = succeeded.clone()
+            kept[succeeded] = reached(rows[succeeded], nearer[succeeded])
+            along = _follow(along, succeeded, ALONG)
+            inwards = torch.where(succeeded, _follow(inwards, kept, INWARDS), inwards)
             z = torch.where(per_example(kept, z), nearer, z)
         return z
 

@@ -79,7 +79,7 @@ class CW:
             succeeded = self._descend(rows, c, nearest)
             low, high = torch.where(succeeded, low, c), torch.where(succeeded, c, high)
             c = torch.where(high.isfinite(), (low + high) / 2, 10 * c)
-        return nearest.found
+        return nearest.best_points
 
     def _descend(self, rows: Rows, c: Tensor, nearest: Nearest) -> Tensor:
         """Minimise for one :math:`c` from `x`; which examples came to a success."""
@@ -161,10 +161,10 @@ class CWLinf:
             index = (c <= self.largest).nonzero()[:, 0]
             if not len(index):
                 break
-        return nearest.found
+        return nearest.best_points
 
     def _descend(self, rows: Rows, c: Tensor, tau: Tensor, nearest: Nearest, index: Tensor) -> None:
-        adam = Adam.at(nearest.found[index])
+        adam = Adam.at(nearest.best_points[index])
         for _ in range(self.steps):
             z = adam.point.clamp(0, 1)
             _, reached, grad = priced(rows, z, c, self.confidence, beyond(tau))

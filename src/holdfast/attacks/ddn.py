@@ -75,4 +75,4 @@ class DDN:
             radius = radius * torch.where(reached, 1 - self.gamma, 1 + self.gamma)
             z = (x + per_example(radius, x) * self.threat.steepest(delta, x)).clamp(0, 1)
         nearest.offer(z, rows.look(z)[1])
-        return nearest.found
+        return nearest.best_points

@@ -76,10 +76,10 @@ class DeepFool:
                 rows, z, total, index = rows[stay], z[stay], total[stay], index[stay]
                 value, grad, others = value[stay], grad[stay], None if others is None else others[stay]
             if not len(rows):
-                return nearest.found
+                return nearest.best_points
             slope = per_example(self.threat.dual(grad), z)
             length = per_example(value.abs(), z) / slope.where(slope > 0, torch.inf) + STRIDE
             total = total + length * self.threat.steepest(grad, z)
             z = (rows.x + (1 + self.overshoot) * total).clamp(0, 1)
         nearest.offer(z, rows.look(z)[1], index)
-        return nearest.found
+        return nearest.best_points

@@ -75,7 +75,7 @@ class EightBit:
                 z, grad = z[stay], grad[stay]
             z = stepped(self.threat, z, front.x, grad)
         front.look(z)
-        return front.found
+        return front.best_points
 
 
 def rounded(threat: Threat, z: Tensor, x: Tensor) -> Tensor:
@@ -85,28 +85,28 @@ def rounded(threat: Threat, z: Tensor, x: Tensor) -> Tensor:
     inwards = torch.where(z > x, scaled.floor(), scaled.ceil()) / LEVELS
     nearest = nearest.where((nearest - x).abs() <= _reach(threat, x), inwards)
     part = as_many(threat, plain, inwards, (z - x).abs(), x)
-    found = torch.where(per_example(_inside(threat, part, x), x), part, x)
-    return torch.where(per_example(_inside(threat, nearest, x), x), nearest, found)
+    fallback = torch.where(per_example(_inside(threat, part, x), x), part, x)
+    return torch.where(per_example(_inside(threat, nearest, x), x), nearest, fallback)
 
 
 def stepped(threat: Threat, z: Tensor, x: Tensor, grad: Tensor) -> Tensor:
     """One level along the gradient's sign, in as many of the steepest coordinates as stay in the threat set."""
-    there = ((z * LEVELS).round() + grad.sign()).clamp_(0, LEVELS) / LEVELS
+    neighbours = ((z * LEVELS).round() + grad.sign()).clamp_(0, LEVELS) / LEVELS
     on_grid = (z * LEVELS).round().div(LEVELS).eq(z).flatten(1).all(1)
-    useful = ((there - x).abs() <= _reach(threat, x)) & per_example(on_grid, z)
-    return as_many(threat, z, there, grad.abs().where(useful, 0), x)
+    useful = ((neighbours - x).abs() <= _reach(threat, x)) & per_example(on_grid, z)
+    return as_many(threat, z, neighbours, grad.abs().where(useful, 0), x)
 
 
-def as_many(threat: Threat, z: Tensor, there: Tensor, weight: Tensor, x: Tensor) -> Tensor:
-    """`there` in as many coordinates of largest positive weight as stay in the threat set, `z` in the others."""
+def as_many(threat: Threat, z: Tensor, replacement: Tensor, weight: Tensor, x: Tensor) -> Tensor:
+    """`replacement` in as many coordinates of largest positive weight as stay in the threat set, `z` in the others."""
     rank = weight.flatten(1).argsort(1, descending=True).argsort(1).view_as(z)
     high = (weight > 0).flatten(1).sum(1)
     low = torch.zeros_like(high)
     for _ in range(weight.flatten(1).shape[1].bit_length()):
         middle = (low + high + 1) // 2
-        fits = _inside(threat, torch.where(rank < per_example(middle, z), there, z), x)
+        fits = _inside(threat, torch.where(rank < per_example(middle, z), replacement, z), x)
         low, high = torch.where(fits, middle, low), torch.where(fits, high, middle - 1)
-    return torch.where(rank < per_example(low, z), there, z)
+    return torch.where(rank < per_example(low, z), replacement, z)
 
 
 def _inside(threat: Threat, z: Tensor, x: Tensor) -> Tensor:

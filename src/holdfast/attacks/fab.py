@@ -11,7 +11,7 @@ from torch import Tensor
 
 from holdfast.attacks.apgd_targeted import likeliest_others
 from holdfast.attacks.minimal import Nearest, Rows, ball, boundary, positive, within_eps
-from holdfast.attacks.search import with_a_length
+from holdfast.attacks.search import require_metric_threat
 from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams
 from holdfast.threat.ball import Ball
@@ -70,7 +70,7 @@ class FAB:
 
     def __post_init__(self) -> None:
         ball("fab", self.threat)
-        with_a_length("fab", self.threat)
+        require_metric_threat("fab", self.threat)
         positive("fab", steps=self.steps, restarts=self.restarts, targets=1 if self.targets is None else self.targets)
         if not (0 <= self.alpha_max <= 1 and 0 < self.beta <= 1 and self.eta >= 1):
             raise ValueError(
@@ -92,11 +92,11 @@ class FAB:
         others = likeliest_others(rows.logits, rows.aim.labels, count)
         if self.targets is None:
             return self._runs(rows, others, 1)
-        count, found = others.shape[1], rows.x.clone()
+        count, points = others.shape[1], rows.x.clone()
         share = max(1, len(rows) // count)  # no more rows at a time than the batch has
-        for part in torch.arange(len(rows), device=found.device).chunk(math.ceil(len(rows) / share)):
-            found[part] = self._runs(rows[part], others[part], count)
-        return found
+        for part in torch.arange(len(rows), device=points.device).chunk(math.ceil(len(rows) / share)):
+            points[part] = self._runs(rows[part], others[part], count)
+        return points
 
     def _runs(self, rows: Rows, others: Tensor | None, tries: int) -> Tensor:
         """The nearest success of each example over all restarts, with `tries` rows for each."""
@@ -111,10 +111,10 @@ class FAB:
                 self._run(side_by_side[left], part, left, restart, nearest, tries)
             near = (self._unsettled(nearest, tries) & nearest.distance.isfinite()).nonzero()[:, 0]
             if len(near):
-                z = final_search(side_by_side[near], nearest.found[near])
+                z = final_search(side_by_side[near], nearest.best_points[near])
                 nearest.offer(z, torch.ones_like(near, dtype=torch.bool), near)
         best = nearest.distance.view(-1, tries).argmin(1) + tries * torch.arange(len(rows), device=owner.device)
-        return nearest.found[best]
+        return nearest.best_points[best]
 
     def _run(
         self, rows: Rows, others: Tensor | None, index: Tensor, restart: int, nearest: Nearest, tries: int
@@ -142,11 +142,11 @@ class FAB:
 
     def _step(self, norm: Ball, x: Tensor, z: Tensor, value: Tensor, grad: Tensor) -> Tensor:
         here = norm.to_hyperplane(z, grad, value)
-        there = norm.to_hyperplane(x, grad, value + (grad * (x - z)).flatten(1).sum(1))
-        length, from_x = norm.distance(here, z), norm.distance(there, x)
+        from_clean = norm.to_hyperplane(x, grad, value + (grad * (x - z)).flatten(1).sum(1))
+        length, from_x = norm.distance(here, z), norm.distance(from_clean, x)
         share = length / (length + from_x).clamp(min=torch.finfo(z.dtype).tiny)
         alpha = per_example(share.clamp(max=self.alpha_max), z)
-        return ((1 - alpha) * (z + self.eta * (here - z)) + alpha * (x + self.eta * (there - x))).clamp(0, 1)
+        return ((1 - alpha) * (z + self.eta * (here - z)) + alpha * (x + self.eta * (from_clean - x))).clamp(0, 1)
 
     def _unsettled(self, nearest: Nearest, tries: int) -> Tensor:
         """Which rows go on, (N,): all, or those of examples without a success within eps."""
@@ -166,8 +166,8 @@ def _linearised(
     value, grad = z.new_zeros(len(z)), torch.zeros_like(z)
     reached = torch.zeros_like(chosen)
     if chosen.any():
-        there = None if others is None else others[chosen]
-        value[chosen], grad[chosen], reached[chosen] = boundary(norm, rows[chosen], z[chosen], there)
+        selected = None if others is None else others[chosen]
+        value[chosen], grad[chosen], reached[chosen] = boundary(norm, rows[chosen], z[chosen], selected)
     return value, grad, reached
 
 

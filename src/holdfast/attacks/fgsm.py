@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from holdfast.attacks.search import Aim, in_the_box
+from holdfast.attacks.search import Aim, require_box
 from holdfast.gradients import input_gradient
 from holdfast.losses import cross_entropy
 from holdfast.modes import in_evaluation_mode
@@ -44,6 +44,6 @@ class FGSM:
         self, model: Classifier, x: Tensor, y: Tensor, *, target: Tensor | None = None, rng: Streams | None = None
     ) -> Tensor:
         """The point found for each example; `rng` is not used."""
-        x, aim = in_the_box(x), Aim.of(self.loss, y, target)
+        x, aim = require_box(x), Aim.of(self.loss, y, target)
         _, grad, _ = input_gradient(aim.loss, model, x, aim.labels)
         return self.threat.extreme(grad, x)

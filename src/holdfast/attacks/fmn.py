@@ -85,4 +85,4 @@ class FMN:
             step_size = annealed(self.step_size, self.step_size / 100, step, self.steps)
             z = norm.project_within(z + step_size * L2(1.0).steepest(grad, z), x, radius)
         nearest.offer(z, rows.look(z)[1])
-        return nearest.found
+        return nearest.best_points

@@ -23,7 +23,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from holdfast.attacks.search import Aim, in_the_box
+from holdfast.attacks.search import Aim, require_box
 from holdfast.attacks.starting import note_not_run, report_no_start, starting_images
 from holdfast.errors import HoldfastError, ModelError, RecipeError, unknown
 from holdfast.gradients import require_gradients, without_weights
@@ -140,8 +140,8 @@ def check(library: Library, foreign: Foreign) -> None:
     if foreign.together < 1:
         raise ValueError(f"together must be at least 1, got {foreign.together}")
     if type(foreign.threat) not in ORDERS:
-        known = ", ".join(kind.__name__.lower() for kind in ORDERS)
-        raise ValueError(f"{library.name} has no {_kind(foreign.threat)} attack; threats that it has: {known}")
+        supported = ", ".join(kind.__name__.lower() for kind in ORDERS)
+        raise ValueError(f"{library.name} has no {_kind(foreign.threat)} attack; threats that it has: {supported}")
     if importlib.util.find_spec(library.name) is not None:
         nobody = Bridge(lambda z: z.flatten(1)[:, :2], torch.zeros(1, 1, 2, 2), torch.float32, 2)
         library.make(foreign, nobody, targeted=False, seed=0)
@@ -157,10 +157,10 @@ def run(
     rng: Streams | None,
 ) -> Tensor:
     """Attack the examples that are not where the attack wants them, a few at a time; keep what is in the threat set."""
-    x, rng, aim = in_the_box(x), streams(rng, x), Aim.of(cross_entropy, y, target)
-    found = x.clone()
+    x, rng, aim = require_box(x), streams(rng, x), Aim.of(cross_entropy, y, target)
+    points = x.clone()
     if not len(x):
-        return found
+        return points
     with torch.no_grad():
         logits = without_weights(model)(x)
     standing = ~aim.reached(logits)
@@ -171,11 +171,11 @@ def run(
         if len(rows):
             bridge = Bridge(Shared(narrow(model, rows), len(rows)), x[rows], dtype, logits.shape[1])
             z, budgeted, stuck[rows] = _find(library, foreign, bridge, aim[rows], rng[rows], model)
-            found[rows], over = _believed(foreign.threat, z, x[rows], dtype)
+            points[rows], over = _believed(foreign.threat, z, x[rows], dtype)
             excess[rows] = over if budgeted else 0
     report_no_start(model, stuck)
     _report_excess(f"{library.name} {foreign.attack}", model, excess, foreign.threat)
-    return found
+    return points
 
 
 def _find(
@@ -229,8 +229,8 @@ def _missed(bridge: Bridge, aim: Aim, z: Tensor) -> Tensor:
 
 def _believed(threat: Threat, z: Tensor, x: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Points inside the threat set as they are, but for rounding; `x` for the others. And how far these went, (N,)."""
-    there = x.to(dtype).view_as(z)
-    z = torch.where(z == there, x.view_as(z), z.to(x)).view_as(x)  # what was not changed has not been rounded either
+    clean = x.to(dtype).view_as(z)
+    z = torch.where(z == clean, x.view_as(z), z.to(x)).view_as(x)  # what was not changed has not been rounded either
     outside = (z - z.clamp(0, 1)).abs().flatten(1).amax(1)
     over = torch.maximum(threat.distance(z, x) - threat.eps, outside)
     slack = 1e-5 * threat.eps + 4 * torch.finfo(dtype).eps
@@ -259,11 +259,11 @@ def package(name: str, *modules: str, install: str) -> Any:
         raise RecipeError(f"cannot import {name} ({_line(error)}); pip install {install}") from error
 
 
-def chosen(name: str, known: Mapping[str, Any]) -> Any:
+def chosen(name: str, available: Mapping[str, Any]) -> Any:
     """The class of this name."""
-    if name not in known:
-        raise ValueError(f"attack: {unknown(name, known)}")
-    return known[name]
+    if name not in available:
+        raise ValueError(f"attack: {unknown(name, available)}")
+    return available[name]
 
 
 def arguments(kind: Any, options: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, Any]:
@@ -272,13 +272,13 @@ def arguments(kind: Any, options: Mapping[str, Any], ours: Mapping[str, Any]) ->
     Raises:
         ValueError: for an option that it does not have, or that the adapter decides.
     """
-    known = inspect.signature(kind).parameters
+    parameters = inspect.signature(kind).parameters
     for name in options:
         if name in ours:
             raise ValueError(f"options.{name}: the adapter sets it, from threat, target, seed and model")
-        if name not in known:
-            raise ValueError(f"options.{name}: {unknown(name, set(known) - set(ours))}")
-    return {**options, **{name: value for name, value in ours.items() if name in known}}
+        if name not in parameters:
+            raise ValueError(f"options.{name}: {unknown(name, set(parameters) - set(ours))}")
+    return {**options, **{name: value for name, value in ours.items() if name in parameters}}
 
 
 def built(kind: Any, given: Mapping[str, Any]) -> Any:

@@ -84,7 +84,7 @@ class HopSkipJump:
             z = jump(rows, z, threat.steepest(grad, z), distance / math.sqrt(t))
             z = bisect(threat, rows, z, halvings)
             nearest.offer(z, every)
-        return nearest.found
+        return nearest.best_points
 
 
 def boundary_normal(rows: Rows, z: Tensor, radius: Tensor, count: int, rng: Streams) -> Tensor:
@@ -109,9 +109,9 @@ def jump(rows: Rows, z: Tensor, direction: Tensor, size: Tensor, halvings: int =
     """Steps of this size, each halved until it ends in a success; those that never do stay."""
     landed, left = z.clone(), torch.arange(len(z), device=z.device)
     for _ in range(halvings):
-        there = (z[left] + per_example(size[left], z) * direction[left]).clamp_(0, 1)
-        yes = reached(rows, there)
-        landed[left[yes]] = there[yes]
+        candidates = (z[left] + per_example(size[left], z) * direction[left]).clamp_(0, 1)
+        yes = reached(rows, candidates)
+        landed[left[yes]] = candidates[yes]
         left, rows, size = left[~yes], rows[~yes], size / 2
         if not len(left):
             break

@@ -63,13 +63,13 @@ class Nearest:
     """The nearest success found for each row.
 
     Attributes:
-        found: that point, `x` where there is none.
+        best_points: that point, `x` where there is none.
         distance: how far it is, infinite where there is none.
     """
 
     def __init__(self, threat: Threat, x: Tensor) -> None:
         self._threat, self._x = threat, x
-        self.found = x.clone()
+        self.best_points = x.clone()
         self.distance = x.new_full((len(x),), torch.inf)
 
     def offer(self, z: Tensor, reached: Tensor, rows: Tensor | None = None) -> Tensor:
@@ -77,7 +77,7 @@ class Nearest:
         rows = torch.arange(len(self._x), device=z.device) if rows is None else rows
         distance = self._threat.distance(z, self._x[rows])
         better = reached & (distance < self.distance[rows])
-        self.found[rows[better]], self.distance[rows[better]] = z[better], distance[better]
+        self.best_points[rows[better]], self.distance[rows[better]] = z[better], distance[better]
         return better
 
 
@@ -103,17 +103,17 @@ def within_eps(
     The loss of the aim is the margin: positive, for a label and for a target alike, exactly where it is reached.
     """
     x, rng, aim = x.detach(), streams(rng, x), Aim.of(margin, y, target)
-    found = x.clone()
+    points = x.clone()
     if not len(x):
-        return found
+        return points
     with torch.no_grad():
         logits = model(x)
     standing = aim.reached(logits).logical_not().nonzero()[:, 0]
     if len(standing):
         z = search(Rows(model, x, aim, rng, logits)[standing])
         near = threat.distance(z, x[standing]) <= threat.eps
-        found[standing[near]] = z[near]
-    return found
+        points[standing[near]] = z[near]
+    return points
 
 
 def boundary(threat: Threat, rows: Rows, z: Tensor, others: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
@@ -142,8 +142,8 @@ def ball(method: str, threat: Threat, kinds: tuple[type[Threat], ...] | None = N
     """The threat as a norm ball of the kinds that a method has; any other is refused by name."""
     if isinstance(threat, Ball) and (kinds is None or isinstance(threat, kinds)):
         return threat
-    known = "norm balls" if kinds is None else ", ".join(kind.__name__.lower() for kind in kinds)
-    raise ValueError(f"{method} has no {type(threat).__name__.lower()} attack; threats that it has: {known}")
+    supported = "norm balls" if kinds is None else ", ".join(kind.__name__.lower() for kind in kinds)
+    raise ValueError(f"{method} has no {type(threat).__name__.lower()} attack; threats that it has: {supported}")
 
 
 def positive(method: str, **counts: float) -> None:

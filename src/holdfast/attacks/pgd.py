@@ -9,7 +9,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from holdfast.attacks.schedule import StepSchedule, constant
-from holdfast.attacks.search import Aim, Front, with_a_length
+from holdfast.attacks.search import Aim, Front, require_metric_threat
 from holdfast.gradients import input_gradient
 from holdfast.losses import cross_entropy
 from holdfast.modes import in_evaluation_mode
@@ -56,7 +56,7 @@ class PGD:
     schedule: StepSchedule = constant
 
     def __post_init__(self) -> None:
-        with_a_length("pgd", self.threat)
+        require_metric_threat("pgd", self.threat)
         if self.steps < 1 or self.restarts < 1:
             raise ValueError(f"steps and restarts must be at least 1, got {self.steps} and {self.restarts}")
         if self.step_size is not None and not 0 < self.step_size < math.inf:
@@ -74,7 +74,7 @@ class PGD:
             front.look(x)
         for restart in range(self.restarts):
             self._climb(front, f"restart {restart}")
-        return front.found
+        return front.best_points
 
     def _climb(self, front: Front, name: str) -> None:
         factors = [self.schedule(step / self.steps) for step in range(self.steps)]

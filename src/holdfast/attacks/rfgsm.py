@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from holdfast.attacks.search import Aim, with_a_length
+from holdfast.attacks.search import Aim, require_metric_threat
 from holdfast.gradients import input_gradient
 from holdfast.losses import cross_entropy
 from holdfast.modes import in_evaluation_mode
@@ -43,7 +43,7 @@ class RFGSM:
     loss: Loss = cross_entropy
 
     def __post_init__(self) -> None:
-        with_a_length("rfgsm", self.threat)
+        require_metric_threat("rfgsm", self.threat)
         if not 0 < self.share < 1:
             raise ValueError(f"share must lie between 0 and 1, got {self.share}")
 

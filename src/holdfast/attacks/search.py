@@ -16,7 +16,7 @@ from holdfast.threat import L0
 from holdfast.types import Classifier, Loss, Threat
 
 
-def in_the_box(x: Tensor) -> Tensor:
+def require_box(x: Tensor) -> Tensor:
     """The images without their graph; images that are not in [0, 1] are refused, since no budget fits them."""
     if x.numel() and not (float(x.detach().min()) >= 0 and float(x.detach().max()) <= 1):
         low, high = float(x.detach().min()), float(x.detach().max())
@@ -24,7 +24,7 @@ def in_the_box(x: Tensor) -> Tensor:
     return x.detach()
 
 
-def with_a_length(method: str, threat: Threat) -> None:
+def require_metric_threat(method: str, threat: Threat) -> None:
     """Refuse a threat that only counts: a method whose steps have a length cannot say how many values one changes."""
     if isinstance(threat, L0):
         raise ValueError(f"{method} has no l0 attack, since its steps have a length; the attacks fgsm and fmn do")
@@ -72,7 +72,7 @@ class Front:
     leaves, so that later steps work on a smaller batch.
 
     Attributes:
-        found: the best point of every example of the original batch.
+        best_points: the best point of every example of the original batch.
         lost: which of them the attack has succeeded on.
         value: the highest loss of each.
         model, x, aim, rng: of the examples still standing.
@@ -89,8 +89,8 @@ class Front:
     def __init__(
         self, model: Classifier, x: Tensor, aim: Aim, rng: Streams, *, leave: bool, groups: Tensor | None = None
     ) -> None:
-        x = in_the_box(x)
-        self.found = x.clone()
+        x = require_box(x)
+        self.best_points = x.clone()
         self.lost = torch.zeros(len(x), dtype=torch.bool, device=x.device)
         self.value = x.new_full((len(x),), -torch.inf)
         self.model, self.x, self.aim, self.rng = model, x, aim, rng
@@ -106,7 +106,7 @@ class Front:
         reached = self.aim.reached(logits) if self._leave else torch.zeros_like(values, dtype=torch.bool)
         better = (values > self.value[self._rows]) | reached
         rows = self._rows[better]
-        self.found[rows], self.value[rows] = z[better], values[better]
+        self.best_points[rows], self.value[rows] = z[better], values[better]
         if not reached.any():
             return None
         self.lost[self._rows[reached]] = True

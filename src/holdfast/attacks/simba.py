@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from holdfast.attacks.search import Aim, Front, with_a_length
+from holdfast.attacks.search import Aim, Front, require_metric_threat
 from holdfast.attacks.square import as_planes
 from holdfast.frequency import dct_matrix
 from holdfast.losses import cross_entropy
@@ -53,7 +53,7 @@ class SimBA:
     loss: Loss = cross_entropy
 
     def __post_init__(self) -> None:
-        with_a_length("simba", self.threat)
+        require_metric_threat("simba", self.threat)
         if self.steps < 1 or not self.step_size > 0:
             raise ValueError(f"steps and step_size must be positive, got {self.steps} and {self.step_size}")
         if self.basis not in ("pixel", "dct"):
@@ -70,7 +70,7 @@ class SimBA:
         front = Front(model, x, Aim.of(self.loss, y, target), streams(rng, x).split("simba"), leave=True)
         front.look(x)
         if not len(front):
-            return front.found
+            return front.best_points
         best = front.value[~front.lost]
         delta = torch.zeros_like(front.x)
         basis = self._basis(front.x)
@@ -85,7 +85,7 @@ class SimBA:
                 delta, best, order = delta[stay], best[stay], order[stay]
             if not len(front):
                 break
-        return front.found
+        return front.best_points
 
     def _try(self, front: Front, delta: Tensor, best: Tensor, move: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         """Minus, then plus for those whom it did not help; what is better is kept."""

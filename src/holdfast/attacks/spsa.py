@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from holdfast.attacks.search import Aim, Front, with_a_length
+from holdfast.attacks.search import Aim, Front, require_metric_threat
 from holdfast.losses import cross_entropy, margin
 from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams, streams
@@ -56,7 +56,7 @@ class SPSA:
     loss: Loss = margin
 
     def __post_init__(self) -> None:
-        with_a_length("spsa", self.threat)
+        require_metric_threat("spsa", self.threat)
         _check_positive(steps=self.steps, pairs=self.pairs, delta=self.delta, step_size=self.step_size)
 
     @torch.no_grad()
@@ -79,7 +79,7 @@ class SPSA:
             stay = _look(front, z)
             if stay is not None:
                 z, first, second = z[stay], first[stay], second[stay]
-        return front.found
+        return front.best_points
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +115,7 @@ class NES:
     loss: Loss = cross_entropy
 
     def __post_init__(self) -> None:
-        with_a_length("nes", self.threat)
+        require_metric_threat("nes", self.threat)
         _check_positive(steps=self.steps, pairs=self.pairs, sigma=self.sigma, step_size=self._size)
 
     @property
@@ -138,7 +138,7 @@ class NES:
             z = self.threat.project(z + self._size * self.threat.ascent(grad, z), front.x)
             stay = _look(front, z)
             z = z if stay is None else z[stay]
-        return front.found
+        return front.best_points
 
 
 def signs(rng: Streams, like: Tensor) -> Tensor:

@@ -76,7 +76,7 @@ class Square:
         front.look(x)
         for restart in range(self.restarts):
             self._search(front, f"restart {restart}")
-        return front.found
+        return front.best_points
 
     @torch.no_grad()
     def _search(self, front: Front, name: str) -> None:
@@ -86,13 +86,13 @@ class Square:
         z = moves.start(as_planes(front.x), rng)
         best = z.new_full((len(z),), -torch.inf)
         for t in range(self.queries):
-            asked = moves.propose(z, as_planes(front.x), self._share_at(t - 1), rng) if t else z
-            logits = front.model(asked.view(front.x.shape))
+            candidates = moves.propose(z, as_planes(front.x), self._share_at(t - 1), rng) if t else z
+            logits = front.model(candidates.view(front.x.shape))
             values = front.aim.loss(logits, front.aim.labels)
             better = values > best
             best = torch.where(better, values, best)
-            z[better] = asked[better]
-            stay = front.record(asked.view(front.x.shape), values, logits)
+            z[better] = candidates[better]
+            stay = front.record(candidates.view(front.x.shape), values, logits)
             if stay is not None:
                 z, best, rng = z[stay], best[stay], rng[stay]
             if not len(front):

@@ -93,8 +93,8 @@ def _make(wanted: foreign.Foreign, model: foreign.Bridge, *, targeted: bool, see
 
 def _norms(kind: Any) -> tuple[float, ...]:
     """The p of the norms that the class's documentation names, empty where it names none."""
-    said = re.search(r"Distance Measure\s*:(.*)", inspect.getdoc(kind) or "")
-    return tuple(float(p) for p in re.findall(r"L(inf|\d)", said[1])) if said else ()
+    match = re.search(r"Distance Measure\s*:(.*)", inspect.getdoc(kind) or "")
+    return tuple(float(p) for p in re.findall(r"L(inf|\d)", match[1])) if match else ()
 
 
 LIBRARY = foreign.Library("torchattacks", _make, dtypes=(torch.float32,))  # some of its attacks fail in float64

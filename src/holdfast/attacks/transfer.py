@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from holdfast.attacks.to_the_end import check_persistent, to_the_end
+from holdfast.attacks.persistence import check_persistent, make_persistent
 from holdfast.modes import in_evaluation_mode
 from holdfast.queries import behind
 from holdfast.rng import Streams
@@ -50,7 +50,7 @@ class Transferred:
     ) -> Tensor:
         """What the attack finds for each example; the queries that are counted are those to the source."""
         stand_in = behind(model, lambda _: self.source)
-        return to_the_end(self.attack)(stand_in, x, y, target=target, rng=rng)
+        return make_persistent(self.attack)(stand_in, x, y, target=target, rng=rng)
 
 
 @dataclass(frozen=True, kw_only=True)

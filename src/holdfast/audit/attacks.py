@@ -85,13 +85,13 @@ class Case:
     @cached_property
     def rungs(self) -> list[Rung]:
         """The attack at growing budgets, the whole box last."""
-        threat, found = self.attack.threat, []
+        threat, rungs = self.attack.threat, []
         for eps in (threat.eps * factor for factor in GROWTH):
             if not (isinstance(threat, Linf) and eps >= 1):
                 held = self.standing if eps == threat.eps else self.held(self.within(replace(threat, eps=eps)))  # type: ignore[type-var]
-                found.append(Rung(f"eps {eps:.3g}", eps, held.tolist()))
+                rungs.append(Rung(f"eps {eps:.3g}", eps, held.tolist()))
         held = self.held(self.within(UNBOUNDED))
-        return [*found, Rung("the whole box", math.inf, held.tolist())]
+        return [*rungs, Rung("the whole box", math.inf, held.tolist())]
 
 
 def larger_eps(case: Case) -> Verdict:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from holdfast.analysis.confidence import Confidences, Sureness, confidences
-from holdfast.attacks.search import in_the_box
+from holdfast.attacks.search import require_box
 from holdfast.audit.attacks import Case
 from holdfast.losses import cross_entropy
 from holdfast.rng import Streams
@@ -39,15 +39,15 @@ def confidence(case: Case) -> Verdict:
     """
     rng = Streams(case.seed, "audit confidence", len(case.x))
     attack = case.attack
-    found = confidences(case.model, in_the_box(case.x), case.y, threat=attack.threat, loss=attack.loss, rng=rng)
-    worse = int((found.random.true < found.pgd1.true - MUCH).sum())
-    certain = int((1 - _least(found) < CERTAIN).sum())
+    results = confidences(case.model, require_box(case.x), case.y, threat=attack.threat, loss=attack.loss, rng=rng)
+    worse = int((results.random.true < results.pgd1.true - MUCH).sum())
+    certain = int((1 - _least(results) < CERTAIN).sum())
     misled = level(worse, len(case.x)) != "pass"
     flat = attack.loss is cross_entropy and level(certain, len(case.x), SATURATED) != "pass"  # others do not saturate
     return Verdict(
         flag="confidence",
         level="warn" if misled or flat else "pass",
-        finding=f"{_told(found)}; noise takes more than the step from {worse} of {len(case.x)} examples, {certain} "
+        finding=f"{_told(results)}; noise takes more than the step from {worse} of {len(case.x)} examples, {certain} "
         "are certain at all three",
         remedy=MISLED if misled else FLAT if flat else "",
         evidence="attacks",
@@ -56,14 +56,14 @@ def confidence(case: Case) -> Verdict:
     )
 
 
-def _least(found: Confidences) -> torch.Tensor:
+def _least(results: Confidences) -> torch.Tensor:
     """The smallest probability of the likeliest class over the three points, (N,)."""
-    return torch.stack([one.likeliest for one in (found.clean, found.random, found.pgd1)]).amin(0)
+    return torch.stack([one.likeliest for one in (results.clean, results.random, results.pgd1)]).amin(0)
 
 
-def _told(found: Confidences) -> str:
+def _told(results: Confidences) -> str:
     """Table 3.1 in a line."""
-    points = {"clean": found.clean, "random": found.random, "one step of PGD": found.pgd1}
+    points = {"clean": results.clean, "random": results.random, "one step of PGD": results.pgd1}
     return "likeliest (true) class on average: " + ", ".join(f"{name} {_means(one)}" for name, one in points.items())
 
 

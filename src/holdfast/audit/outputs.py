@@ -74,8 +74,8 @@ def batch_dependence(model: Classifier, x: Tensor) -> Verdict:
     except (RuntimeError, ValueError) as error:  # BatchNorm in train mode refuses a single value per channel
         if is_out_of_memory(error):
             raise
-        said = f"the model cannot be asked about one image: {str(error).splitlines()[0]}"
-        return Verdict(flag="batch", level="fail", finding=said, remedy=remedy, evidence="model")
+        finding = f"the model cannot be asked about one image: {str(error).splitlines()[0]}"
+        return Verdict(flag="batch", level="fail", finding=finding, remedy=remedy, evidence="model")
     value, limit = difference(together, alone), rounding(together)
     return Verdict(
         flag="batch",

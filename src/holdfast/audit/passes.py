@@ -42,8 +42,8 @@ class Watch(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Look at the call, then let it happen."""
         if func in TRAINABLE:
-            said = inspect.signature(func).bind(*args, **(kwargs or {}))
-            if said.arguments["training"] and said.arguments.get("p") != 0:
+            call = inspect.signature(func).bind(*args, **(kwargs or {}))
+            if call.arguments["training"] and call.arguments.get("p") != 0:
                 self.seen[TRAINABLE[func]] += 1
         return func(*args, **(kwargs or {}))
 

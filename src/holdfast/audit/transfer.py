@@ -46,8 +46,8 @@ def transfer(case: Case, surrogate: Classifier | Sources | None = None, images: 
     held = {name: transferred(case, source) for name, source in _sources(case, surrogate, images).items()}
     verdict = beaten_by_any("transfer", case, {f"an attack on {name}": standing & one for name, one in held.items()})
     clean = case.right(case.x, torch.ones_like(standing))
-    said = {"clean": clean, "white-box": standing} | {f"transferred from {name}": one for name, one in held.items()}
-    accuracies = ", ".join(f"{name} {100 * float(one.double().mean()):.1f} %" for name, one in said.items())
+    correct = {"clean": clean, "white-box": standing} | {f"transferred from {name}": one for name, one in held.items()}
+    accuracies = ", ".join(f"{name} {100 * float(one.double().mean()):.1f} %" for name, one in correct.items())
     return replace(verdict, finding=f"{verdict.finding} (accuracy: {accuracies})")
 
 

@@ -36,8 +36,8 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(requested: bool) -> None:
+    if requested:
         import importlib.metadata
 
         echo(f"holdfast {importlib.metadata.version('holdfast')}")

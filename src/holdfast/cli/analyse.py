@@ -51,8 +51,8 @@ def _command_of(name: str, kind: Any) -> Any:
         for request in requests:
             ready = prepared(request)
             split = _chosen(ready, of_images) if request.run else ready.splits.test
-            asked = ask_about(ready, question, split, batch_size=of_work.batch_size, trust=of_work.trust)
-            answers.append(drawn(asked, quiet=as_json))
+            records = ask_about(ready, question, split, batch_size=of_work.batch_size, trust=of_work.trust)
+            answers.append(drawn(records, quiet=as_json))
             reports.append(_report(ready.run.path))
         show(question, answers, reports, as_json=as_json)
 

@@ -168,18 +168,18 @@ class Saving:
 
     def save(self, ready: Ready) -> dict[str, str]:
         """Write what there is; says where."""
-        from holdfast.cli.points import parts, write_images, write_npz
+        from holdfast.cli.points import read_parts, write_images, write_npz
         from holdfast.results import Ledger
 
         if self.points is None:
             return {}
         label, subject = label_of(ready.checks[-1]), ready.subjects[0]
-        found = parts(Ledger(self.points), ready.run.ledger, subject, label, ready.splits.test)
-        if not found:
+        chosen = read_parts(Ledger(self.points), ready.run.ledger, subject, label, ready.splits.test)
+        if not chosen:
             return {}
         if self.images is not None:
-            write_images(found, self.images, self.about, ready.splits.classes)
+            write_images(chosen, self.images, self.about, ready.splits.classes)
         if self.npz is not None:
-            write_npz(found, self.npz, self.about)
-        there = {"images": self.images, "npz": self.npz}
-        return {what: str(path) for what, path in there.items() if path is not None}
+            write_npz(chosen, self.npz, self.about)
+        outputs = {"images": self.images, "npz": self.npz}
+        return {what: str(path) for what, path in outputs.items() if path is not None}

@@ -86,24 +86,24 @@ class Certified:
 
     def record(self) -> dict[str, Any]:
         """For machines."""
-        said = self.summary
+        summary = self.summary
         return {
             "run": str(self.run),
             "weights": self.weights,
             "certificate": self.certificate,
-            "norm": said["norm"],
+            "norm": summary["norm"],
             "smoothed": self.smoothed,
-            "examples": said["examples"],
+            "examples": summary["examples"],
             "network": self.clean,
             "at_chance": bool(self.warnings),
             "certified": self._accuracy(),
-            "abstained": said["abstained"],
-            "average_radius": {"mean": said["average"], "low": said["low"], "high": said["high"]},
-            "largest_radius": said["largest"],
+            "abstained": summary["abstained"],
+            "average_radius": {"mean": summary["average"], "low": summary["low"], "high": summary["high"]},
+            "largest_radius": summary["largest"],
             "below_8_bit": self.fine,
             "curve": list(self.curve),
-            "samples": said["queries"],
-            "seconds": said["seconds"],
+            "samples": summary["queries"],
+            "seconds": summary["seconds"],
             "refuted": list(self.refuted),
             "not_run": [{"what": gap.what, "examples": gap.examples} for gap in self.left],
         }
@@ -119,24 +119,25 @@ class Certified:
         """For people."""
         from holdfast.cli.screen import say, table
 
-        said = self.summary
+        summary = self.summary
         who = "smoothed network" if self.smoothed else "network, certified"
         rows = [["network", *_words(self.clean)]] if self.clean else []
         rows.append([who, *_words(self._accuracy())])
-        title = f"{self.run} ({self.weights}), {said['examples']} images: {self.certificate}"
+        title = f"{self.run} ({self.weights}), {summary['examples']} images: {self.certificate}"
         table(["accuracy on clean images", "", "95 % interval"], rows, title=title)
         curve = [[f"{point['radius']:g}", *_words(point)] for point in self.curve]
-        table([f"{said['norm']} radius at least", "certified", "95 % interval"], curve)
-        ends = "" if said["low"] is None else f" [{said['low']:.4g}, {said['high']:.4g}]"
-        say(f"average certified radius {said['average']:.4g}{ends} in {said['norm']}, largest {said['largest']:.4g}")
+        table([f"{summary['norm']} radius at least", "certified", "95 % interval"], curve)
+        ends = "" if summary["low"] is None else f" [{summary['low']:.4g}, {summary['high']:.4g}]"
+        average, largest = f"{summary['average']:.4g}{ends}", f"{summary['largest']:.4g}"
+        say(f"average certified radius {average} in {summary['norm']}, largest {largest}")
         if self.fine:
             say(
-                f"{self.fine} of {said['examples']} radii are above 0 but below 1/255, the resolution of 8-bit images: "
-                "no other such image lies within them"
+                f"{self.fine} of {summary['examples']} radii are above 0 but below 1/255, the resolution of 8-bit "
+                "images: no other such image lies within them"
             )
-        say(f"{said['abstained']} images abstained")
+        say(f"{summary['abstained']} images abstained")
         what = "samples" if self.smoothed else "forward passes"
-        say(f"{said['queries']:.1f} {what} per image, {said['seconds']:.1f} s")
+        say(f"{summary['queries']:.1f} {what} per image, {summary['seconds']:.1f} s")
         for gap in self.left:
             say(f"not run: {gap.what} on {gap.examples} images")
         for line in self.warnings:

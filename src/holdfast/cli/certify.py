@@ -93,10 +93,10 @@ def _radii(text: str | None) -> tuple[float, ...] | None:
 
     if text is None:
         return None
-    found: tuple[float, ...] = parse(tuple[float, ...], text.split(","), where=lambda path: "--radii")
-    if not all(0 <= radius < float("inf") for radius in found):
+    radii: tuple[float, ...] = parse(tuple[float, ...], text.split(","), where=lambda path: "--radii")
+    if not all(0 <= radius < float("inf") for radius in radii):
         raise RecipeError(f"--radii: expected numbers from 0 on, such as 0,0.25,0.5; got {text!r}")
-    return tuple(sorted(set(found)))
+    return tuple(sorted(set(radii)))
 
 
 def _sampling(method: str, sampling: str | None, radii: Sequence[float] | None) -> Any:
@@ -122,12 +122,12 @@ def refute(runs: Sequence[RunDirectory]) -> None:
     from holdfast.analysis.certified import contradictions
     from holdfast.cli.summary import rows_of
 
-    found = contradictions(pl.concat(rows_of(runs)))
-    for (run, weights, check), pairs in found.group_by("run", "weights", "check", maintain_order=True):
+    refuted = contradictions(pl.concat(rows_of(runs)))
+    for (run, weights, check), pairs in refuted.group_by("run", "weights", "check", maintain_order=True):
         worst, examples = pairs.row(0, named=True), pairs["example"].n_unique()
         claim = f"radius {worst['radius']:.4g} of example {worst['example']}"
         fact = f"'{worst['found_by']}' has another answer at {worst['distance']:.4g}"
         line = f"{run} ({weights}): '{check}' is refuted on {examples} examples: {claim}, but {fact}"
         echo(f"holdfast: error: {line}", err=True)
-    if len(found):
+    if len(refuted):
         raise typer.Exit(1)

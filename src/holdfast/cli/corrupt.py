@@ -75,8 +75,8 @@ def _claim(out: Path, facts: dict[str, Any]) -> None:
     """Take a directory for corruptions of these images, or go on in it; others would mix with what is there."""
     file = out / FACTS
     if file.exists():
-        there = _facts(file)
-        if changed := [name for name, value in facts.items() if there.get(name) != value]:
+        recorded = _facts(file)
+        if changed := [name for name, value in facts.items() if recorded.get(name) != value]:
             raise RecipeError(f"{out}: holds corruptions of another {', '.join(changed)}; choose another --out")
     elif out.exists() and any(out.iterdir()):
         raise RecipeError(f"{out}: expected a new or empty directory, or one that `holdfast corrupt` began")
@@ -171,17 +171,17 @@ def _kinds(family: str, text: str) -> tuple[str, ...]:
     from holdfast.corruptions.bar import KINDS
     from holdfast.corruptions.common import EXTRA, STANDARD
 
-    known = {"common": (*STANDARD, *EXTRA), "bar": KINDS}
-    if family not in known:
-        raise RecipeError(f"--family: {unknown(family, known)}")
-    sets = {"all": known[family], "standard": STANDARD if family == "common" else KINDS}
+    families = {"common": (*STANDARD, *EXTRA), "bar": KINDS}
+    if family not in families:
+        raise RecipeError(f"--family: {unknown(family, families)}")
+    sets = {"all": families[family], "standard": STANDARD if family == "common" else KINDS}
     sets |= {"extra": EXTRA} if family == "common" else {}
     if text in sets:
         return tuple(sets[text])
     chosen = tuple(dict.fromkeys(text.split(",")))
     for kind in chosen:
-        if kind not in known[family]:
-            raise RecipeError(f"--kinds: {unknown(kind, (*known[family], *sets))}")
+        if kind not in families[family]:
+            raise RecipeError(f"--kinds: {unknown(kind, (*families[family], *sets))}")
     return chosen
 
 

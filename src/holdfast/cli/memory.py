@@ -16,8 +16,8 @@ def keep_freed_memory() -> bool:
     over and over: a third of the time of attacking a ResNet on a CPU. Only glibc is set, and only where the
     environment (`MALLOC_...`, `GLIBC_TUNABLES`) says nothing of its own. What was freed stays with the process.
     """
-    said = any(name.startswith("MALLOC_") for name in os.environ) or "GLIBC_TUNABLES" in os.environ
-    if said or sys.platform != "linux":
+    configured = any(name.startswith("MALLOC_") for name in os.environ) or "GLIBC_TUNABLES" in os.environ
+    if configured or sys.platform != "linux":
         return False
     import ctypes
 

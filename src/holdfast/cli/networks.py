@@ -108,9 +108,9 @@ def own(
         splits = splits.as_recorded(job.run)
         refuse_others(job.run, splits)
         if "name" not in job.run.info():  # trained without the command line
-            job.run.tell(name=recipe.name, seed=recipe.seed)
+            job.run.record(name=recipe.name, seed=recipe.seed)
         if job.run.info().get("data", {}).get("examples") != splits.examples:  # trained there, or by an earlier version
-            job.run.tell(data=splits.facts())
+            job.run.record(data=splits.facts())
         subjects = subjects_of(job, splits)
         return Ready(job.run, subjects, splits, chosen, recipe.evaluate, recipe.seed, device)
     if run is None or other is not None:
@@ -124,7 +124,7 @@ def own(
     outputs = same_outputs(run, "given", card.hash, loaded.model, splits)
     weights = {"given": {"sha256": card.hash, "file": str(path), "outputs": outputs}}
     network = {"file": str(path), "data": plain(other or data or recipe.data, DataRecipe)}
-    run.tell(name=run.path.name, data=splits.facts(), weights=weights, block=block, network=network)
+    run.record(name=run.path.name, data=splits.facts(), weights=weights, block=block, network=network)
     subject = Subject(loaded.model, run.path.name, "given", card.hash, request.work.trust)
     return Ready(run, [subject], splits, chosen, recipe.evaluate, recipe.seed, device)
 
@@ -177,7 +177,7 @@ def foreign(request: Request, network: Foreign, device: torch.device, run: Run |
     how = replace(how, block=max(how.block, how.batch_size))
     refuse_others(run, splits, weights=digest, block=how.block, seed=seed, model=name, options=facts["model"])
     outputs = same_outputs(run, "given", digest, model, splits)
-    run.tell(
+    run.record(
         name=label, seed=seed, block=how.block, versions=versions(), data=splits.facts(), network=facts,
         model={"name": name, "parameters": sum(p.numel() for p in model.parameters())},
         weights={"given": {"sha256": digest, "file": network.weights, "outputs": outputs}},

@@ -54,14 +54,14 @@ class Outcome:
 
         data = read_run(run)
         rows = data.rows.filter((pl.col("weights") == weights) & pl.col("check").is_in([CLEAN, attack]))
-        found = {row["check"]: share_of(row) for row in accuracies(rows).iter_rows(named=True)}
+        shares = {row["check"]: share_of(row) for row in accuracies(rows).iter_rows(named=True)}
         mine = rows.filter(pl.col("check") == attack)
         left = [gap for gap in gaps(data) if gap.weights == weights and gap.check in (CLEAN, attack)]
         return cls(
             run=run,
             weights=weights,
             attack=attack,
-            shares={check: found.get(check) for check in (CLEAN, attack)},
+            shares={check: shares.get(check) for check in (CLEAN, attack)},
             numbers=_numbers(mine, rows.filter((pl.col("check") == CLEAN) & ~pl.col("correct"))["example"]),
             components=yields(mine).drop("run", "weights", "check").to_dicts(),
             left=left,
@@ -88,8 +88,8 @@ class Outcome:
         if share is None:
             return None
         whole = not any(gap.check == check for gap in self.left)
-        known = {"at_most": share.value} if share.bound else {}
-        return {"accuracy": share.value if whole else None, **known, "low": share.low, "high": share.high}
+        bound = {"at_most": share.value} if share.bound else {}
+        return {"accuracy": share.value if whole else None, **bound, "low": share.low, "high": share.high}
 
     def show(self) -> None:
         """For people."""

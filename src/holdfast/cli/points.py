@@ -57,14 +57,14 @@ class Part:
         return x.numpy().astype(z.dtype), z
 
 
-def parts(found: Ledger, ledger: Ledger, subject: Subject, check: str, split: Split) -> list[Part]:
+def read_parts(points: Ledger, ledger: Ledger, subject: Subject, check: str, split: Split) -> list[Part]:
     """What a check left for these weights, block after block; the run's ledger knows the predictions before."""
     import polars as pl
 
     mine = (pl.col("weights") == subject.weights) & (pl.col("weights_hash") == subject.hash[:12])
     clean = ledger.read().filter(mine & (pl.col("method") == "clean"))
     before = clean.select("example", before="prediction").unique("example")
-    chosen = {path: found.part(path.stem).filter(mine & (pl.col("check") == check)) for path in found.parts()}
+    chosen = {path: points.part(path.stem).filter(mine & (pl.col("check") == check)) for path in points.parts()}
     return [
         Part(rows.join(before, on="example", how="left", maintain_order="left"), path.with_suffix(".npy"), split)
         for path, rows in chosen.items()
@@ -72,7 +72,7 @@ def parts(found: Ledger, ledger: Ledger, subject: Subject, check: str, split: Sp
     ]
 
 
-def write_npz(found: Sequence[Part], out: Path, about: str) -> None:
+def write_npz(parts: Sequence[Part], out: Path, about: str) -> None:
     """One archive of all arrays; images go there block by block, so that they need not fit in memory together."""
     import numpy as np
     import polars as pl
@@ -80,7 +80,7 @@ def write_npz(found: Sequence[Part], out: Path, about: str) -> None:
     from holdfast import files
     from holdfast.results import unsettled
 
-    rows = pl.concat([part.rows for part in found]).with_columns(waiting=unsettled())
+    rows = pl.concat([part.rows for part in parts]).with_columns(waiting=unsettled())
     small = {
         "label": rows["label"].to_numpy(),
         "prediction_before": rows["before"].fill_null(-1).to_numpy(),
@@ -99,7 +99,7 @@ def write_npz(found: Sequence[Part], out: Path, about: str) -> None:
                 np.lib.format.write_array(file, array, allow_pickle=False)
         for name, number in (("x", 0), ("z", 1)):
             with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as file:
-                for start, part in enumerate(found):
+                for start, part in enumerate(parts):
                     images = np.ascontiguousarray(part.images()[number])
                     if start == 0:
                         header = np.lib.format.header_data_from_array_1_0(images)
@@ -112,14 +112,14 @@ def refuse_directory(path: Path, about: str) -> None:
     """Refuse a directory with anything else in it than images of the same attack."""
     if path.exists() and not path.is_dir():
         raise RecipeError(f"--save-images: expected a directory; {path} is a file")
-    there = [file for file in path.glob("*") if not PICTURES.fullmatch(file.name)] if path.is_dir() else []
-    pictures = path.is_dir() and len(list(path.iterdir())) > len(there)
-    same = [file.name for file in there] == [NOTE] and (path / NOTE).read_text(encoding="utf-8") == about
-    if (there or pictures) and not same:
+    others = [file for file in path.glob("*") if not PICTURES.fullmatch(file.name)] if path.is_dir() else []
+    pictures = path.is_dir() and len(list(path.iterdir())) > len(others)
+    same = [file.name for file in others] == [NOTE] and (path / NOTE).read_text(encoding="utf-8") == about
+    if (others or pictures) and not same:
         raise RecipeError(f"--save-images: expected an empty or new directory; {path} holds other files")
 
 
-def write_images(found: Sequence[Part], out: Path, about: str, classes: Sequence[str]) -> int:
+def write_images(parts: Sequence[Part], out: Path, about: str, classes: Sequence[str]) -> int:
     """Original, perturbed image and magnified change of every example as PNG; returns how many examples."""
     import numpy as np
 
@@ -130,18 +130,18 @@ def write_images(found: Sequence[Part], out: Path, about: str, classes: Sequence
     for file in out.glob("*.png"):
         file.unlink()
     (out / NOTE).write_text(about, encoding="utf-8")
-    largest = max(float(np.abs(z - x).max(initial=0.0)) for x, z in (part.images() for part in found))
+    largest = max(float(np.abs(z - x).max(initial=0.0)) for x, z in (part.images() for part in parts))
     factor = magnification(largest)
-    for name, x, z in _named(found, classes):
+    for name, x, z in _named(parts, classes):
         picture_of(x).save(out / f"{name}-original.png")
         picture_of(z).save(out / f"{name}-perturbed.png")
         picture_of(magnified(x, z, factor)).save(out / f"{name}-difference-x{factor:g}.png")
-    return sum(len(part.rows) for part in found)
+    return sum(len(part.rows) for part in parts)
 
 
-def _named(found: Sequence[Part], classes: Sequence[str]) -> Iterator[tuple[str, Any, Any]]:
+def _named(parts: Sequence[Part], classes: Sequence[str]) -> Iterator[tuple[str, Any, Any]]:
     """Images of each example with a name that tells index, label and prediction under attack."""
-    for part in found:
+    for part in parts:
         numbers = part.rows.select("example", "label", "prediction").iter_rows()
         for (example, label, prediction), x, z in zip(numbers, *part.images(), strict=True):
             yield f"{example:06d}-label-{_word(classes, label)}-predicted-{_word(classes, prediction)}", x, z
@@ -158,5 +158,5 @@ def about_attack(check: Any, subject: Subject, data: str) -> str:
     from holdfast.recipe import describe
 
     method, label, params = describe(check, Check)
-    said = {"attack": label, "method": method, "params": json.loads(params)}
-    return json.dumps({**said, "weights_sha256": subject.hash, "data": data}, indent=2, sort_keys=True)
+    fields = {"attack": label, "method": method, "params": json.loads(params)}
+    return json.dumps({**fields, "weights_sha256": subject.hash, "data": data}, indent=2, sort_keys=True)

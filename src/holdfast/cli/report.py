@@ -25,12 +25,12 @@ def command(
     from holdfast.report.find import failed_runs, find_runs
     from holdfast.report.robustbench import write_headlines
 
-    found = find_runs(runs)
-    written = write_report(found, out or runs[0] / "report.html", title=title, failed=failed_runs(runs))
-    numbers = None if headline is None else write_headlines(read_runs(found), headline)
+    directories = find_runs(runs)
+    written = write_report(directories, out or runs[0] / "report.html", title=title, failed=failed_runs(runs))
+    numbers = None if headline is None else write_headlines(read_runs(directories), headline)
     if as_json:
-        said = {"report": str(written), "runs": list(map(str, found))}
-        echo_json(said if numbers is None else {**said, "headline": str(numbers)})
+        record = {"report": str(written), "runs": list(map(str, directories))}
+        echo_json(record if numbers is None else {**record, "headline": str(numbers)})
         return
     echo(f"report: {written}")
     if numbers is not None:

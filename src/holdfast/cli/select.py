@@ -87,13 +87,13 @@ def _measured(runs: Sequence[RunData]) -> list[tuple[Any, Mapping[str, Any]]]:
     from holdfast.analysis.selection import measured
     from holdfast.yaml_text import load_mapping
 
-    found: list[tuple[Any, Mapping[str, Any]]] = []
+    rows: list[tuple[Any, Mapping[str, Any]]] = []
     for data in runs:
         recipe = load_mapping(data.recipe, f"{data.label}: recipe.yaml") if data.recipe else {}
-        found += [(one, recipe) for one in measured(data.main_rows)]
-    if not found:
+        rows += [(one, recipe) for one in measured(data.main_rows)]
+    if not rows:
         raise LedgerError("select: expected runs with results; found none")
-    return found
+    return rows
 
 
 def _field(recipe: Mapping[str, Any], path: str) -> str:

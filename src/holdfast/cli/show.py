@@ -22,13 +22,13 @@ def command(
     from holdfast.runs import code_of, read_card
 
     if recipe.is_dir() or recipe.suffix == ".safetensors":
-        found = [read_card(recipe).recipe]
+        recipes = [read_card(recipe).recipe]
     else:
-        found = load_recipes(recipe, set_ or ())
-    code = code_of(found)
+        recipes = load_recipes(recipe, set_ or ())
+    code = code_of(recipes)
     if code:
         echo(f"# Code that it would run, with --trust: {in_words(code)}", err=as_json)
     if as_json:
-        echo_json([plain(one, Recipe) for one in found], spelled=True)
+        echo_json([plain(one, Recipe) for one in recipes], spelled=True)
     else:
-        echo_lines("---\n".join(to_yaml(one, Recipe) for one in found))
+        echo_lines("---\n".join(to_yaml(one, Recipe) for one in recipes))

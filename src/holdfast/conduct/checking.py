@@ -85,7 +85,7 @@ def check_network(
         raise LedgerError(f"{run.path}: nothing was run within the budget; allow more time")
     if fresh:
         spent = run.info().get("seconds", {})
-        run.tell(seconds={**spent, "evaluate": spent.get("evaluate", 0.0) + time.monotonic() - started})
+        run.record(seconds={**spent, "evaluate": spent.get("evaluate", 0.0) + time.monotonic() - started})
     judge(run, subject, ready.splits, ready.checks, ready.seed, batch_size.at_most(EXAMPLES))
 
 
@@ -100,8 +100,8 @@ def _record_not_run(run: Run, weights: str, checks: Sequence[Check], not_run: Ma
         if traits.kind == Kind.ATTACK and any(_names(what, [label]) for what in not_run)
     }
     if threats:
-        run.tell(threats={**run.info().get("threats", {}), **threats})
-    run.tell(not_run={**recorded, weights: {**others, **not_run}})
+        run.record(threats={**run.info().get("threats", {}), **threats})
+    run.record(not_run={**recorded, weights: {**others, **not_run}})
 
 
 def _names(what: str, labels: Mapping[str, object] | Sequence[str]) -> bool:

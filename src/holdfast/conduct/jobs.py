@@ -84,7 +84,7 @@ def subjects_of(job: Job, splits: Splits) -> list[Subject]:
         now = {"sha256": loaded.card.hash, "epoch": loaded.card.epoch, "outputs": outputs}
         recorded = job.run.info().get("weights", {})
         if recorded.get(label) != now:
-            job.run.tell(weights={**recorded, label: now})
+            job.run.record(weights={**recorded, label: now})
     return [Subject(loaded.model, job.name, label, loaded.card.hash, job.trust) for label, loaded in weights.items()]
 
 

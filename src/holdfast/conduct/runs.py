@@ -159,7 +159,7 @@ def run_jobs(
             release_memory()
             failed.append(reason)
             if is_first():
-                job.run.tell(failed=reason)
+                job.run.record(failed=reason)
             yield Failed(job, reason)
     if not is_first():
         return

@@ -82,7 +82,7 @@ def train(job: Job, splits: Splits, *, device: torch.device | None = None) -> It
     if is_first():
         refuse_others(run, splits)
         variant = recipe.name.split("/")[1] if recipe.name.count("/") > 1 else None
-        run.tell(
+        run.record(
             name=recipe.name, recipe=recipe.name.split("/")[0], variant=variant, seed=recipe.seed,
             versions=versions(), data=splits.facts(),
         )  # fmt: skip
@@ -92,7 +92,7 @@ def train(job: Job, splits: Splits, *, device: torch.device | None = None) -> It
         yield Training(job, record)
     if is_first() and (new or "weights" not in run.info()):  # a network with nothing to train leaves no records
         seconds = {**run.info().get("seconds", {}), "train": spent + time.monotonic() - started}
-        run.tell(seconds=seconds, weights=_weights(job, splits), model=_model(job))
+        run.record(seconds=seconds, weights=_weights(job, splits), model=_model(job))
     yield Trained(job, new)
 
 

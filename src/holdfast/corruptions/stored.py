@@ -63,10 +63,10 @@ class Stored:
             raise DataError(f"{file}: expected an image for example {rows.max()}, has {len(images)} of each severity")
         if not np.array_equal(labels[rows], y.cpu().numpy()):
             raise DataError(f"{file}: expected the labels of the test set, came others; is it of another data set?")
-        found = checked_images(in_memory(images[rows]), str(file))
-        if found.shape != x.shape:
-            raise DataError(f"{file}: expected images of shape {tuple(x.shape[1:])}, came {tuple(found.shape[1:])}")
-        return (found / 255 if found.dtype == torch.uint8 else found).to(x)
+        chosen = checked_images(in_memory(images[rows]), str(file))
+        if chosen.shape != x.shape:
+            raise DataError(f"{file}: expected images of shape {tuple(x.shape[1:])}, came {tuple(chosen.shape[1:])}")
+        return (chosen / 255 if chosen.dtype == torch.uint8 else chosen).to(x)
 
 
 @lru_cache(maxsize=4)

@@ -98,11 +98,11 @@ class Folder:
     def _split(self, path: Path, classes: Sequence[str], within: Path, *, complete: bool = False) -> Split:
         paths, labels = [], []
         for label, name in enumerate(classes):
-            found = pictures_below(path / name, within)
-            if complete and not found:
+            pictures = pictures_below(path / name, within)
+            if complete and not pictures:
                 raise DataError(f"{path / name}: expected images of class '{name}', came none")
-            paths += found
-            labels += [label] * len(found)
+            paths += pictures
+            labels += [label] * len(pictures)
         if not paths:
             raise DataError(f"{path}: expected images, came none")
         return checked(self._stack(paths), np.array(labels), classes, str(path))
@@ -173,17 +173,17 @@ def pictures_below(path: Path, within: Path) -> list[Path]:
     Raises:
         DataError: for one that is not a regular file in the directory `within`, such as a link that leads out of it.
     """
-    found = sorted(
+    pictures = sorted(
         file
         for file in (path.rglob("*") if path.is_dir() else ())
         if file.suffix.lower() in SUFFIXES and not file.name.startswith(".") and not file.is_dir()
     )
     inside = within.resolve()
-    for file in found:
+    for file in pictures:
         if not file.is_file() or not file.resolve().is_relative_to(inside):
             what = "a link that leads out of the directory" if file.is_file() else "a special file"
             raise DataError(f"{file}: expected an image file, got {what}; copy the image there")
-    return found
+    return pictures
 
 
 def _scale(image: Image.Image, width: int, height: int) -> Image.Image:

@@ -110,8 +110,8 @@ def _split(arrays: Arrays, part: str, suffix: str, names: tuple[str, ...], path:
 def _class_names(
     arrays: Arrays, labels: list[NDArray[Any]], classes: Sequence[str] | None, path: Path, coarse: bool
 ) -> tuple[str, ...]:
-    known = ("coarse_names",) if coarse else ("class_names", "fine_names")
-    for key in known:
+    keys = ("coarse_names",) if coarse else ("class_names", "fine_names")
+    for key in keys:
         if key in arrays:
             if arrays[key].ndim != 1 or arrays[key].dtype.kind != "U":
                 raise DataError(f"{path}: {key}: expected a list of text, came {arrays[key].dtype} {arrays[key].shape}")

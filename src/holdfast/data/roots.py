@@ -119,5 +119,5 @@ def _named(text: str, root: Path | None) -> Source:
     if packed.is_file():
         # Relative to the root, so that a recipe works elsewhere too, unless the current directory has such a file.
         return Npz(path=str(packed) if Path(packed.name).exists() else packed.name)
-    found = [file.stem for file in data_root(root).glob("*.npz")]
-    raise DataError(f"data: {unknown(text, {*DATASETS, *found})}")
+    stored = [file.stem for file in data_root(root).glob("*.npz")]
+    raise DataError(f"data: {unknown(text, {*DATASETS, *stored})}")

@@ -44,8 +44,8 @@ def class_magnitudes(model: Classifier, x: Tensor, ball: Threat, *, block: int |
         blocks = _unit_vectors(logits, block or (1 if x.device.type == "cpu" else BLOCK))
         again = through and logits.shape[1] > REMEMBERED and _is_frozen(model)
         record = through and not again
-        found = [_block(logits, z, vectors, ball, record) for vectors in blocks]
-        sizes = torch.cat(found).T
+        parts = [_block(logits, z, vectors, ball, record) for vectors in blocks]
+        sizes = torch.cat(parts).T
         if again:
             sizes = _Again.apply(z, sizes, model, ball, blocks)  # type: ignore[no-untyped-call]
         return _result(logits, through), _result(sizes, through)

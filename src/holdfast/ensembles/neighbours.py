@@ -71,13 +71,13 @@ class NearestNeighbours(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Logits, (N, K)."""
         z = self._standardised(x)
-        found = self.neighbours(x)
+        indices = self.neighbours(x)
         if self.weights == "soft":
-            square = (z[:, None] - self.images[found]).square().sum(2)
+            square = (z[:, None] - self.images[indices]).square().sum(2)
             weight = torch.softmax(-square / self.temperature, dim=1)
         else:
-            weight = self._weights(z.detach(), found)
-        ballots = nn.functional.one_hot(self.labels[found], self.classes).to(x.dtype)
+            weight = self._weights(z.detach(), indices)
+        ballots = nn.functional.one_hot(self.labels[indices], self.classes).to(x.dtype)
         votes = (weight[:, :, None] * ballots).sum(1)
         # Votes that are whole numbers are summed without rounding: equal ones stay equal.
         return 2 * votes / weight.sum(1, keepdim=True) - 1
@@ -99,10 +99,10 @@ class NearestNeighbours(nn.Module):
     def _standardised(self, x: Tensor) -> Tensor:
         return ((x - self.mean) / self.std).flatten(1)
 
-    def _weights(self, z: Tensor, found: Tensor) -> Tensor:
+    def _weights(self, z: Tensor, indices: Tensor) -> Tensor:
         if self.weights == "uniform":
-            return torch.ones_like(found, dtype=z.dtype)
-        apart = torch.linalg.vector_norm(z[:, None] - self.images[found], dim=2)
+            return torch.ones_like(indices, dtype=z.dtype)
+        apart = torch.linalg.vector_norm(z[:, None] - self.images[indices], dim=2)
         same = apart == 0
         return torch.where(same.any(1, keepdim=True), same.to(z.dtype), 1 / apart.where(~same, 1.0))
 
@@ -117,8 +117,8 @@ class NearestNeighbours(nn.Module):
         if self._index is None:
             self._index = faiss_library().IndexFlatL2(z.shape[1])
             self._index.add(self.images.float().cpu().numpy())
-        found = self._index.search(z.float().cpu().numpy(), self.k)[1]
-        return torch.from_numpy(found).to(z.device)
+        indices = self._index.search(z.float().cpu().numpy(), self.k)[1]
+        return torch.from_numpy(indices).to(z.device)
 
 
 def faiss_library() -> Any:
@@ -140,13 +140,13 @@ def nearest(z: Tensor, points: Tensor, k: int) -> Tensor:
     """
     z, points = z.double(), points.double()
     lengths = points.square().sum(1)
-    found = []
+    blocks = []
     rows = max(1, BLOCK // len(points))
     for first in range(0, len(z), rows):
         part = z[first : first + rows]
         apart = lengths - 2 * part @ points.T
-        found.append(apart.topk(k, largest=False).indices)
-    return torch.cat(found) if found else torch.zeros(0, k, dtype=torch.int64, device=z.device)
+        blocks.append(apart.topk(k, largest=False).indices)
+    return torch.cat(blocks) if blocks else torch.zeros(0, k, dtype=torch.int64, device=z.device)
 
 
 def _check(x: Tensor, y: Tensor, k: int, weights: str, temperature: float | None, search: str) -> None:

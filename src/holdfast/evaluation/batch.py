@@ -92,14 +92,14 @@ def _certify(model: Classifier, part: Split, x: Tensor, y: Tensor, certifier: Ce
     started = time.perf_counter()
     counts = torch.zeros(len(x), dtype=torch.int64, device=x.device)
     with torch.no_grad():
-        found = certifier(Counted(Watched(model), counts), x, rng=rng)
-    radius = found.radius.detach().double()
-    bad = ~((radius >= 0) & radius.isfinite() & ((found.prediction != ABSTAIN) | (radius == 0)))
+        certificate = certifier(Counted(Watched(model), counts), x, rng=rng)
+    radius = certificate.radius.detach().double()
+    bad = ~((radius >= 0) & radius.isfinite() & ((certificate.prediction != ABSTAIN) | (radius == 0)))
     if where := part.index[bad.cpu()].tolist():
         came = f"{float(radius[bad][0])} for {len(where)} of {len(x)} examples, first at index {where[0]}"
         raise ModelError(f"{type(certifier).__name__}: expected a finite radius, 0 where it abstains; got {came}")
     columns = {
-        "example": part.index, "label": y, "prediction": found.prediction, "correct": found.prediction == y,
+        "example": part.index, "label": y, "prediction": certificate.prediction, "correct": certificate.prediction == y,
         "distance": torch.zeros_like(radius), "radius": radius, "queries": counts, "seconds": _seconds(started, counts),
     }  # fmt: skip
     return _rows(columns, norm=certifier.norm, loss=None)

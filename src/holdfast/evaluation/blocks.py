@@ -90,7 +90,7 @@ def _run_plain(named: Named, setting: Setting) -> Iterator[Block]:
     for number, places in enumerate(setting.blocks(named.block)):
         part, done = named.part(number), places.stop
         if setting.ledger is not None and setting.ledger.has(part):
-            yield Block(named.label, done, 0, found=True)
+            yield Block(named.label, done, 0, stored=True)
             continue
         try:
             rows = _run_block(named, setting, number, places)

@@ -196,7 +196,7 @@ class State:
         for number, places in enumerate(self._setting.blocks()):
             changed, last = number in self._changed, places.stop == len(self.rows)
             yield Block(
-                self._named.label, self.settled(), 0, found=not changed, not_run=not_run if last else {},
+                self._named.label, self.settled(), 0, stored=not changed, not_run=not_run if last else {},
                 rows=self._frame(number) if changed else None,
             )  # fmt: skip
 

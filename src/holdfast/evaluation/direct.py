@@ -239,7 +239,7 @@ def _claimed(path: Path, model: Classifier, splits: Splits, how: EvaluateRecipe,
     refuse_others(run, splits, weights=digest, block=how.block, seed=seed, remedy=REMEDY)
     outputs = same_outputs(run, "given", digest, model, splits, remedy=REMEDY)
     parameters = sum(tensor.numel() for tensor in model.parameters()) if hasattr(model, "parameters") else None
-    run.tell(
+    run.record(
         name=path.name, seed=seed, block=how.block, versions=versions(), data=splits.facts(),
         model={"name": name, "parameters": parameters},
         weights={"given": {"sha256": digest, "file": None, "outputs": outputs}},

@@ -39,14 +39,14 @@ LONG = 16
 
 @dataclass(frozen=True)
 class Block:
-    """A piece of work done, or found done, or left out.
+    """A piece of work done now, done earlier, or left out.
 
     Args:
         check: its check.
         done: examples settled so far, over all checks, once for every component of a composed attack.
         total: what `done` will be.
         rows: of the examples that are now finished with the check; None while it is under way or if it left no rows.
-        found: whether the ledger had it already.
+        stored: whether the ledger had it already.
         not_run: what the budget left out, by check and component: on how many examples.
         halved: how many images are worked on at once from now on, if memory ran out on the way; rows are the same.
     """
@@ -55,7 +55,7 @@ class Block:
     done: int
     total: int
     rows: pl.DataFrame | None = None
-    found: bool = False
+    stored: bool = False
     not_run: Mapping[str, int] = field(default_factory=dict)
     halved: Halved | None = None
 

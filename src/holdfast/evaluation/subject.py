@@ -53,8 +53,8 @@ def try_out(model: Classifier, split: Split, classes: int | None = None) -> None
     except Exception as error:  # a foreign network may raise anything
         line = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ModelError(f"the model cannot be called on images of shape {tuple(x.shape)}: {line}") from error
-    known = logits.shape[1] if isinstance(logits, Tensor) and logits.dim() == 2 and len(logits) == 1 else 0
+    classes_of_model = logits.shape[1] if isinstance(logits, Tensor) and logits.dim() == 2 and len(logits) == 1 else 0
     needed = int(split.y.max()) + 1
-    if known < needed or (classes is not None and known != classes):
+    if classes_of_model < needed or (classes is not None and classes_of_model != classes):
         came = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
         raise ModelError(f"the model: expected logits of shape (1, {classes or f'at least {needed}'}); got {came}")

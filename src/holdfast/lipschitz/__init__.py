@@ -18,7 +18,7 @@ from holdfast.lipschitz.radii import (
     smoothed_margin_integral,
     zhen_radius,
 )
-from holdfast.lipschitz.site import LayerBound
+from holdfast.lipschitz.tally import LayerBound
 
 __all__ = [
     "ALPHA",

@@ -31,7 +31,7 @@ from holdfast.lipschitz.graph import Walk
 from holdfast.lipschitz.lower import lipschitz_lower
 from holdfast.lipschitz.norms import ORDER
 from holdfast.lipschitz.radii import Norm
-from holdfast.lipschitz.site import LayerBound, Tally
+from holdfast.lipschitz.tally import LayerBound, Tally
 from holdfast.lipschitz.values import Value, read
 from holdfast.modes import evaluating
 from holdfast.rng import Streams

@@ -43,10 +43,10 @@ class OrthogonalMatrices(nn.Module):
 
     def _factor(self) -> tuple[Tensor, Tensor]:
         """A copy of the parameter, which tells whether it has changed since, and its factor."""
-        weight, known = self.weight.detach(), self._known
-        alike = known is not None and known[0].dtype == weight.dtype and known[0].device == weight.device
-        if known is not None and alike and torch.equal(known[0], weight):  # cheap; versions and addresses can mislead
-            return known
+        weight, cached = self.weight.detach(), self._known
+        alike = cached is not None and cached[0].dtype == weight.dtype and cached[0].device == weight.device
+        if cached is not None and alike and torch.equal(cached[0], weight):  # cheap; versions and addresses can mislead
+            return cached
         factor = orthogonalise(weight)
         source = weight.clone()
         if self.training and torch.is_grad_enabled():

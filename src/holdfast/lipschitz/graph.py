@@ -19,7 +19,7 @@ from holdfast.lipschitz.dense import OrthogonalDense
 from holdfast.lipschitz.precision import PRECISIONS
 from holdfast.lipschitz.rules import FUNCTIONS, IN_PLACE, OF_SEVERAL, RULES, layer_rule
 from holdfast.lipschitz.rules.moves import attribute, described
-from holdfast.lipschitz.site import Rule, Site, Tally, place
+from holdfast.lipschitz.tally import Rule, Site, Tally, place
 from holdfast.lipschitz.values import Value, depends, read, values
 from holdfast.modes import evaluating
 
@@ -135,8 +135,8 @@ class Tracer(fx.Tracer):
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         """Whether a layer is not looked into."""
-        known = isinstance(m, ORTHOGONAL) or layer_rule(m) is not None
-        return known or super().is_leaf_module(m, module_qualified_name)
+        has_rule = isinstance(m, ORTHOGONAL) or layer_rule(m) is not None
+        return has_rule or super().is_leaf_module(m, module_qualified_name)
 
     def proxy(self, node: fx.Node) -> fx.Proxy:
         """What stands for a value."""
@@ -197,8 +197,8 @@ def _operation(node: fx.Node) -> tuple[Callable[..., Any], str, Rule | None]:
         rule = RULES.get(name.removesuffix("_") if name in IN_PLACE else name)
         return lambda source, *args, **kwargs: getattr(source, name)(*args, **kwargs), name, rule
     assert callable(node.target)
-    known = FUNCTIONS.get(node.target, "")
-    return node.target, known or getattr(node.target, "__name__", str(node.target)), RULES.get(known)
+    function = FUNCTIONS.get(node.target, "")
+    return node.target, function or getattr(node.target, "__name__", str(node.target)), RULES.get(function)
 
 
 def _below(path: str) -> str:

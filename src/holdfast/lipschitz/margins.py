@@ -27,7 +27,7 @@ from holdfast.lipschitz.norms import ORDER, double
 from holdfast.lipschitz.precision import Promoted, in_float64, require_precision
 from holdfast.lipschitz.radii import ALPHA, Norm
 from holdfast.lipschitz.rounding import ELEMENTARY, Rounding, gamma
-from holdfast.lipschitz.site import Tally
+from holdfast.lipschitz.tally import Tally
 from holdfast.modes import evaluating
 from holdfast.queries import network
 from holdfast.types import Classifier
@@ -131,12 +131,12 @@ _KNOWN: ContextVar[Known | None] = ContextVar("bounds", default=None)
 
 
 @contextmanager
-def unchanging(known: Known) -> Iterator[None]:
+def unchanging(cache: Known) -> Iterator[None]:
     """Within it bounds and copies of networks come from a dictionary, or are put there.
 
     To be used where no network changes and none is forgotten as long as the dictionary lives.
     """
-    token = _KNOWN.set(known)
+    token = _KNOWN.set(cache)
     try:
         yield
     finally:
@@ -150,12 +150,12 @@ def _of(model: Classifier, x: Tensor, norm: Norm) -> MarginBound:
 
 
 def _remembered(key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
-    known = _KNOWN.get()
-    if known is None:
+    cache = _KNOWN.get()
+    if cache is None:
         return make()
-    if key not in known:
-        known[key] = make()
-    return known[key]
+    if key not in cache:
+        cache[key] = make()
+    return cache[key]
 
 
 def _measured(copied: nn.Module, x: Tensor, norm: Norm) -> MarginBound:

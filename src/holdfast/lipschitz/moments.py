@@ -70,8 +70,8 @@ def through(modules: Iterable[nn.Module], given: Moments) -> Moments:
             continue
         rule = next((rule for kind, rule in _RULES.items() if isinstance(module, kind)), None)
         if rule is None:
-            known = ", ".join(kind.__name__ for kind in _RULES)
-            raise ModelError(f"moments: expected layers of {known}; got {type(module).__name__}")
+            supported = ", ".join(kind.__name__ for kind in _RULES)
+            raise ModelError(f"moments: expected layers of {supported}; got {type(module).__name__}")
         given = rule(module, given)
     return given
 

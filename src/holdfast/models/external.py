@@ -150,8 +150,8 @@ def _find(factory: str) -> Callable[..., object]:
     if not callable(make):
         what = "has no" if make is None else "has no callable"
         raise RecipeError(f"model.factory: module '{module_name}' {what} '{name}'")
-    found: Callable[..., object] = make
-    return found
+    factory_function: Callable[..., object] = make
+    return factory_function
 
 
 def _library(name: str) -> Any:

@@ -55,16 +55,18 @@ def linear_head(model: object, who: str) -> LinearHead:
         raise ModelError(f"{who} needs a model with features(x) and head, got {type(model).__name__}")
     weight, bias = getattr(layer, "weight", None), getattr(layer, "bias", None)
     if not isinstance(weight, Tensor) or weight.dim() != 2 or not _fits(bias, weight):
-        raise ModelError(f"{who} needs a linear head with a weight (K, F) and a bias (K,) or none, got {_said(layer)}")
+        raise ModelError(
+            f"{who} needs a linear head with a weight (K, F) and a bias (K,) or none, got {_describe(layer)}"
+        )
     return LinearHead(lambda x: _vectors(features(x), weight, who), layer, weight, bias)
 
 
 @torch.no_grad()
 def check_linear(head: LinearHead, who: str) -> None:
     """Refuse a layer that has a weight matrix and does something else with it, such as to normalise its rows."""
-    found, expected = head.layer(head.weight), F.linear(head.weight, head.weight, head.bias)
-    if found.shape != expected.shape or not torch.allclose(found, expected, rtol=1e-3, atol=1e-3):
-        raise ModelError(f"{who} needs a head that is linear in the features, got {_said(head.layer)}")
+    actual, expected = head.layer(head.weight), F.linear(head.weight, head.weight, head.bias)
+    if actual.shape != expected.shape or not torch.allclose(actual, expected, rtol=1e-3, atol=1e-3):
+        raise ModelError(f"{who} needs a head that is linear in the features, got {_describe(head.layer)}")
 
 
 def _vectors(features: Tensor, weight: Tensor, who: str) -> Tensor:
@@ -78,9 +80,9 @@ def _vectors(features: Tensor, weight: Tensor, who: str) -> Tensor:
 @in_evaluation_mode
 def check_whole(model: Classifier, head: LinearHead, x: Tensor, who: str) -> None:
     """Refuse a model that is not its head after its features, in evaluation mode."""
-    found, expected = model(x), head.logits(head.features(x))
-    if not torch.allclose(found.to(expected), expected, rtol=1e-3, atol=1e-3, equal_nan=True):
-        raise ModelError(f"{who} needs a model whose logits are head(features(x)); those of {_said(model)} differ")
+    actual, expected = model(x), head.logits(head.features(x))
+    if not torch.allclose(actual.to(expected), expected, rtol=1e-3, atol=1e-3, equal_nan=True):
+        raise ModelError(f"{who} needs a model whose logits are head(features(x)); those of {_describe(model)} differ")
 
 
 @dataclass
@@ -89,18 +91,18 @@ class Whole:
 
     Args:
         who: asks, for the message.
-        known: nothing is left to check.
+        checked: nothing is left to check.
     """
 
     who: str
-    known: bool = False
+    checked: bool = False
 
     def head_of(self, model: Classifier, x: Tensor) -> LinearHead:
         """The linear head of a model in training; its statistics stay as they are."""
         head = linear_head(model, self.who)
-        if not self.known:
+        if not self.checked:
             check_whole(model, head, x, self.who)
-            self.known = True
+            self.checked = True
         return head
 
 
@@ -108,5 +110,5 @@ def _fits(bias: object, weight: Tensor) -> bool:
     return bias is None or (isinstance(bias, Tensor) and bias.shape == weight.shape[:1])
 
 
-def _said(layer: object) -> str:
+def _describe(layer: object) -> str:
     return type(layer).__name__

@@ -245,12 +245,12 @@ def _differences(wanted: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> l
         for name, tensor in wanted.items()
         if name in state and tensor.shape != state[name].shape
     ]
-    found = {
+    differences = {
         "missing": [name for name in wanted if name not in state and not name.endswith(OPTIONAL)],
         "unexpected": [name for name in state if name not in wanted],
         "of another shape": shapes,
     }
-    return [f"{len(names)} {what} ({_first(names)})" for what, names in found.items() if names]
+    return [f"{len(names)} {what} ({_first(names)})" for what, names in differences.items() if names]
 
 
 def _first(names: Iterable[str], count: int = 8) -> str:

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.attacks import FGSM, PGD, RFGSM, Targeted
+from holdfast.attacks.persistence import make_persistent
 from holdfast.attacks.targeted import choose_targets
-from holdfast.attacks.to_the_end import to_the_end
 from holdfast.errors import unknown
 from holdfast.objectives.batch_stats import BatchStats, Statistics, check_batch_stats
 from holdfast.objectives.passes import Passes
@@ -52,7 +52,7 @@ class Adversarial:
     soft_labels: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "attack", to_the_end(self.attack))
+        object.__setattr__(self, "attack", make_persistent(self.attack))
         if self.target is not None and self.target not in TARGETS:
             raise ValueError(f"target: {unknown(self.target, TARGETS)}")
         check_batch_stats(self.batch_stats)

@@ -65,11 +65,11 @@ class Remembered:
 
     def __call__(self, places: Tensor, which: Tensor, like: Tensor) -> Tensor:
         """The images at these places in the order of indices, each attacked at its strength; as `like`, (N, ...)."""
-        found = torch.empty_like(like)
+        points = torch.empty_like(like)
         for row, (place, strength) in enumerate(zip(places.tolist(), which.tolist(), strict=True)):
             block, within = divmod(place, BLOCK)
-            found[row] = self._blocks[block, strength][within].to(like)
-        return found
+            points[row] = self._blocks[block, strength][within].to(like)
+        return points
 
     def missing(self, places: Tensor, which: Tensor) -> list[tuple[int, int]]:
         """Blocks, with the number of a strength, that must be made before these images can be had."""

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from holdfast.errors import ModelError
 from holdfast.objectives.centroids import everywhere
 from holdfast.objectives.checks import not_negative, positive
-from holdfast.objectives.instead import buffers_of, instead
 from holdfast.objectives.passes import Passes
+from holdfast.objectives.temporarily_replaced import buffers_of, temporarily_replaced
 from holdfast.rng import Streams, streams
 from holdfast.types import Classifier, Objective, Searching, Stateful, Terms
 
@@ -60,8 +60,8 @@ class AWP:
     @property
     def passes(self) -> Passes | None:
         """Of one step: those of the objective, and its loss once more."""
-        said: Passes | None = getattr(self.objective, "passes", None)
-        return None if said is None else said + getattr(self.objective, "loss_passes", said)
+        passes: Passes | None = getattr(self.objective, "passes", None)
+        return None if passes is None else passes + getattr(self.objective, "loss_passes", passes)
 
     def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
         """Terms of a first batch."""
@@ -121,10 +121,10 @@ class Perturbed(nn.Module):
         loss, whole = self._loss(model, x, y, rng), (model, self.inner)
         weights = [weight for weight in model.parameters() if weight.requires_grad and weight.dim() > 1]
         remembered = buffers_of(whole)
-        with instead(whole, remembered, [buffer.clone() for buffer in remembered]):
+        with temporarily_replaced(whole, remembered, [buffer.clone() for buffer in remembered]):
             trial = loss()
         moves = perturbation(trial.total, weights, self.settings.gamma)
-        with instead(whole, weights, [weight + move for weight, move in zip(weights, moves, strict=True)]):
+        with temporarily_replaced(whole, weights, [weight + move for weight, move in zip(weights, moves, strict=True)]):
             terms = loss()
         return Terms(terms.total, {**terms.parts, "unperturbed": trial.total.detach()})
 
@@ -132,14 +132,14 @@ class Perturbed(nn.Module):
         """What is taken twice: the loss at points found once, or all of an objective that does not search."""
         inner = self.inner
         if isinstance(inner, Searching):
-            found = inner.search(model, x, y, rng=rng)
-            return lambda: inner.loss(model, x, y, found)
+            points = inner.search(model, x, y, rng=rng)
+            return lambda: inner.loss(model, x, y, points)
         return lambda: inner(model, x, y, rng=rng[:])
 
     def alarm(self) -> str | None:
         """That of the objective."""
-        said: str | None = self.inner.alarm() if hasattr(self.inner, "alarm") else None
-        return said
+        alarm: str | None = self.inner.alarm() if hasattr(self.inner, "alarm") else None
+        return alarm
 
 
 def perturbation(total: Tensor, weights: Sequence[Tensor], gamma: float) -> list[Tensor]:
@@ -147,9 +147,10 @@ def perturbation(total: Tensor, weights: Sequence[Tensor], gamma: float) -> list
     if not weights:
         return []
     grads = torch.autograd.grad(total, weights, allow_unused=True)
-    found = everywhere(*(torch.zeros_like(w) if grad is None else grad for w, grad in zip(weights, grads, strict=True)))
+    dense = (torch.zeros_like(w) if grad is None else grad for w, grad in zip(weights, grads, strict=True))
+    summed = everywhere(*dense)
     tiny = torch.finfo(total.dtype).tiny
     return [
         gamma * weight.detach().norm() * grad / grad.norm().clamp(min=tiny)
-        for weight, grad in zip(weights, found, strict=True)
+        for weight, grad in zip(weights, summed, strict=True)
     ]

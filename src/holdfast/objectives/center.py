@@ -51,7 +51,7 @@ class Center:
     def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
         """Terms of a first batch, with centres at zero; `rng` is not used."""
         head = linear_head(model, NAME)
-        return Centres(self, head, len(head.weight), Whole(NAME, known=True)).forward(model, x, y)
+        return Centres(self, head, len(head.weight), Whole(NAME, checked=True)).forward(model, x, y)
 
     def started(self, model: nn.Module, classes: int, examples: Tensor) -> nn.Module:
         """The same with centres that follow the features."""

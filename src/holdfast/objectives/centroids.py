@@ -21,9 +21,11 @@ def means(sums: Tensor, counts: Tensor) -> Tensor:
 @torch.no_grad()
 def everywhere(*values: Tensor) -> tuple[Tensor, ...]:
     """The same sums over the batches of all processes: what is remembered must be one thing in all of them."""
-    there = torch.distributed.is_available() and torch.distributed.is_initialized()
-    summed = tuple(value.detach().clone() for value in values) if there else tuple(value.detach() for value in values)
-    for value in summed if there else ():
+    distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
+    if not distributed:
+        return tuple(value.detach() for value in values)
+    summed = tuple(value.detach().clone() for value in values)
+    for value in summed:
         torch.distributed.all_reduce(value)
     return summed
 

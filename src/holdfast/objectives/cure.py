@@ -57,8 +57,8 @@ class CURE:
         loss = mean_cross_entropy(model, x, y)
         with evaluating(model):
             here = slope(cross_entropy, model, x, y)
-            there = slope(cross_entropy, model, here.points + self.step * sign_direction(here.gradient), y)
-        turned = norm((there.gradient - here.gradient).flatten(1)).mean()
+            ahead = slope(cross_entropy, model, here.points + self.step * sign_direction(here.gradient), y)
+        turned = norm((ahead.gradient - here.gradient).flatten(1)).mean()
         return Terms(loss + self.weight * turned, {"loss": loss, "curvature": turned})
 
 

@@ -107,7 +107,7 @@ class Discriminative:
     def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
         """Terms of a first batch: without memory the centroids are those of the batch."""
         head = linear_head(model, NAME)
-        return Centroids(self, head, len(head.weight), Whole(NAME, known=True)).forward(model, x, y, rng=rng)
+        return Centroids(self, head, len(head.weight), Whole(NAME, checked=True)).forward(model, x, y, rng=rng)
 
     def started(self, model: nn.Module, classes: int, examples: Tensor) -> nn.Module:
         """The same with momentum centroids."""
@@ -152,24 +152,24 @@ class Centroids(nn.Module):
 
     def forward(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
         """Terms of a batch, which is remembered."""
-        said, head = self.objective, self.whole.head_of(model, x)
+        objective, head = self.objective, self.whole.head_of(model, x)
         rng = streams(rng, x)
-        features = head.features(said.clean_view(x, rng))
+        features = head.features(objective.clean_view(x, rng))
         loss = cross_entropy(head.logits(features), y).mean()
         q = features.to(self.centroids.dtype)
         sums, counts = class_sums(q, y, len(self.seen))
         batch = means(sums, counts)
         centroids = self._mixed(batch)
         parts = {
-            "compact": compactness(q, y, centroids, counts, said.delta_v),
-            "margin": margin_loss(batch, counts, head.weight, head.bias, said.delta_d),
+            "compact": compactness(q, y, centroids, counts, objective.delta_v),
+            "margin": margin_loss(batch, counts, head.weight, head.bias, objective.delta_d),
             "reg": by_class(norm(centroids)[y], y, counts),
         }
-        if said.weights.noisy:
-            noisy = head.features(said.noisy_view(x, rng)).to(q)
-            parts["noisy"] = compactness(noisy, y, centroids, counts, said.delta_v)
+        if objective.weights.noisy:
+            noisy = head.features(objective.noisy_view(x, rng)).to(q)
+            parts["noisy"] = compactness(noisy, y, centroids, counts, objective.delta_v)
         self._remember(sums, counts)
-        total = loss + sum(_share(said.weights, name) * part for name, part in parts.items())
+        total = loss + sum(_share(objective.weights, name) * part for name, part in parts.items())
         return Terms(total, {"clean": loss, **parts})
 
     def _mixed(self, batch: Tensor) -> Tensor:
@@ -180,9 +180,9 @@ class Centroids(nn.Module):
     @torch.no_grad()
     def _remember(self, sums: Tensor, counts: Tensor) -> None:
         sums, counts = everywhere(sums, counts)
-        there = counts > 0
-        self.centroids = torch.where(there[:, None], self._mixed(means(sums, counts)), self.centroids)
-        self.seen = self.seen | there
+        present = counts > 0
+        self.centroids = torch.where(present[:, None], self._mixed(means(sums, counts)), self.centroids)
+        self.seen = self.seen | present
 
 
 def compactness(features: Tensor, y: Tensor, centroids: Tensor, counts: Tensor, delta_v: float) -> Tensor:
@@ -212,8 +212,8 @@ def margin_loss(centroids: Tensor, counts: Tensor, weight: Tensor, bias: Tensor 
     """
     own = torch.arange(len(centroids), device=centroids.device)
     behind = (delta_d - signed_distances(centroids, own, weight, bias)).clamp_min(0).amax(1)
-    there = counts > 0
-    return (behind * there).sum() / there.sum()
+    present = counts > 0
+    return (behind * present).sum() / present.sum()
 
 
 def signed_distances(points: Tensor, y: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -236,8 +236,8 @@ def signed_distances(points: Tensor, y: Tensor, weight: Tensor, bias: Tensor | N
     ahead = logits.gather(1, y[:, None]) - logits
     # By differences instead of products of matrices, which lose the digits of rows that are nearly equal.
     apart = torch.cdist(weight, weight, compute_mode="donot_use_mm_for_euclid_dist")[y]
-    there = apart > 0
-    return torch.where(there, ahead / apart.where(there, torch.ones_like(apart)), torch.inf)
+    different = apart > 0
+    return torch.where(different, ahead / apart.where(different, torch.ones_like(apart)), torch.inf)
 
 
 def _share(weights: TermWeights, name: str) -> float:

@@ -9,14 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.attacks import PGD
-from holdfast.attacks.search import with_a_length
+from holdfast.attacks.search import require_metric_threat
 from holdfast.losses import cross_entropy
 from holdfast.modes import evaluating
 from holdfast.objectives.adversarial import show_clean
 from holdfast.objectives.batch_stats import BatchStats, Statistics, check_batch_stats
 from holdfast.objectives.centroids import everywhere
 from holdfast.objectives.checks import positive
-from holdfast.objectives.climb import check_steps, climb
+from holdfast.objectives.inner_maximisation import check_steps, climb
 from holdfast.objectives.passes import Passes
 from holdfast.objectives.standard import mean_cross_entropy
 from holdfast.rng import Streams, streams
@@ -76,7 +76,7 @@ class Fast:
     soft_labels: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        with_a_length("fast", self.threat)
+        require_metric_threat("fast", self.threat)
         check_steps(1, self.step_size)
         check_batch_stats(self.batch_stats)
 
@@ -123,34 +123,34 @@ class Watched(nn.Module):
 
     def search(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Tensor:
         """The points after one step; at times compared with those of a slow attack."""
-        said, x, rng = self.objective, x.detach(), streams(rng, x)
+        objective, x, rng = self.objective, x.detach(), streams(rng, x)
         label = y.argmax(1) if y.is_floating_point() else y
-        step_size = 1.25 * said.threat.eps if said.step_size is None else said.step_size
-        start = said.threat.sample(x, rng.split("start"))
+        step_size = 1.25 * objective.threat.eps if objective.step_size is None else objective.step_size
+        start = objective.threat.sample(x, rng.split("start"))
         with self.statistics.attacking(model):
-            z = climb(said.threat, cross_entropy, model, x, label, start, steps=1, step_size=step_size)
-        if said.alarm is not None and int(self.step) % said.alarm.every == 0:
-            self.accuracies = compare(said.threat, said.alarm, model, x, label, z, rng.split("alarm"))
+            z = climb(objective.threat, cross_entropy, model, x, label, start, steps=1, step_size=step_size)
+        if objective.alarm is not None and int(self.step) % objective.alarm.every == 0:
+            self.accuracies = compare(objective.threat, objective.alarm, model, x, label, z, rng.split("alarm"))
         self.step = self.step + 1
         return z
 
-    def loss(self, model: Classifier, x: Tensor, y: Tensor, found: Any) -> Terms:
+    def loss(self, model: Classifier, x: Tensor, y: Tensor, result: Any) -> Terms:
         """Terms of a batch and its points."""
         show_clean(self.statistics, model, x)
         with self.statistics.adversarial(model):
-            total = mean_cross_entropy(model, found, y)
+            total = mean_cross_entropy(model, result, y)
         if self.objective.alarm is None:
             return Terms(total)
         return Terms(total, dict(zip(("fast_accuracy", "pgd_accuracy"), self.accuracies, strict=True)))
 
     def alarm(self) -> str | None:
         """A sentence if the last comparison went wrong."""
-        said, (fast, slow) = self.objective.alarm, self.accuracies.tolist()
-        if said is None or not int(self.step) or fast - slow <= said.gap:
+        alarm, (fast, slow) = self.objective.alarm, self.accuracies.tolist()
+        if alarm is None or not int(self.step) or fast - slow <= alarm.gap:
             return None
         return (
             f"catastrophic overfitting: of the training examples {100 * fast:.0f} % hold against the one-step attack "
-            f"and {100 * slow:.0f} % against {said.steps} steps of PGD"
+            f"and {100 * slow:.0f} % against {alarm.steps} steps of PGD"
         )
 
 

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from holdfast.attacks.search import with_a_length
+from holdfast.attacks.search import require_metric_threat
 from holdfast.errors import TrainingError
-from holdfast.objectives.climb import check_steps
+from holdfast.objectives.inner_maximisation import check_steps
 from holdfast.objectives.passes import Passes
 from holdfast.objectives.standard import mean_cross_entropy
 from holdfast.rng import Streams
@@ -50,7 +50,7 @@ class Free:
     soft_labels: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        with_a_length("free", self.threat)
+        require_metric_threat("free", self.threat)
         check_steps(1, self.step_size)
         if self.replays < 1:
             raise ValueError(f"replays must be at least 1, got {self.replays}")
@@ -102,12 +102,12 @@ class Carried(nn.Module):
 
     def _of(self, x: Tensor) -> Tensor:
         """Of the places of this batch; those never seen have none."""
-        known = self.perturbation[: len(x)].to(x)
-        return torch.cat((known, torch.zeros_like(x[len(known) :]))) if len(known) else torch.zeros_like(x)
+        previous = self.perturbation[: len(x)].to(x)
+        return torch.cat((previous, torch.zeros_like(x[len(previous) :]))) if len(previous) else torch.zeros_like(x)
 
     def _move(self, x: Tensor, z: Tensor, grad: Tensor) -> None:
-        said = self.objective
-        step_size = said.threat.eps if said.step_size is None else said.step_size
-        moved = said.threat.project(z + step_size * said.threat.ascent(grad, z), x) - x
+        objective = self.objective
+        step_size = objective.threat.eps if objective.step_size is None else objective.step_size
+        moved = objective.threat.project(z + step_size * objective.threat.ascent(grad, z), x) - x
         rest = self.perturbation[len(x) :].to(x)
         self.perturbation = torch.cat((moved, rest)) if len(rest) else moved

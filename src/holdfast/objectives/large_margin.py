@@ -78,7 +78,7 @@ class LargeMargin:
 
     def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
         """Terms of the first step; `rng` is not used."""
-        return Annealed(self, linear_head(model, NAME), Whole(NAME, known=True)).forward(model, x, y)
+        return Annealed(self, linear_head(model, NAME), Whole(NAME, checked=True)).forward(model, x, y)
 
     def started(self, model: nn.Module, classes: int, examples: Tensor) -> nn.Module:
         """The same with a count of its steps."""

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from holdfast.attacks.search import with_a_length
+from holdfast.attacks.search import require_metric_threat
 from holdfast.gradients import input_gradient
 from holdfast.losses import cross_entropy
 from holdfast.modes import evaluating
@@ -53,7 +53,7 @@ class LLR:
     soft_labels: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        with_a_length("llr", self.threat)
+        require_metric_threat("llr", self.threat)
         if self.steps < 1:
             raise ValueError(f"steps must be at least 1, got {self.steps}")
         if self.step_size is not None and not 0 < self.step_size < math.inf:
@@ -85,8 +85,8 @@ class LLR:
         step_size = 2.5 * self.threat.eps / self.steps if self.step_size is None else self.step_size
         z = self.threat.sample(x, rng)
         for _ in range(self.steps):
-            there, grad, _ = input_gradient(cross_entropy, model, z, y)
-            side = (there - values - inner(gradient, z - x)).sign()
+            losses, grad, _ = input_gradient(cross_entropy, model, z, y)
+            side = (losses - values - inner(gradient, z - x)).sign()
             climb = per_example(side, x) * (grad - gradient)
             z = self.threat.project(z + step_size * self.threat.ascent(climb, z), x)
         return z

@@ -8,11 +8,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from holdfast.attacks.search import with_a_length
+from holdfast.attacks.search import require_metric_threat
 from holdfast.losses import cross_entropy, kl_divergence
 from holdfast.objectives.batch_stats import BatchStats, Statistics, check_batch_stats
 from holdfast.objectives.checks import not_negative
-from holdfast.objectives.climb import check_steps, climb, length_of_steps, near
+from holdfast.objectives.inner_maximisation import check_steps, climb, length_of_steps, near
 from holdfast.objectives.passes import Passes
 from holdfast.objectives.two_steps import TwoSteps
 from holdfast.rng import Streams
@@ -52,7 +52,7 @@ class MART:
     loss_passes: ClassVar[Passes] = Passes(2, 2)
 
     def __post_init__(self) -> None:
-        with_a_length("mart", self.threat)
+        require_metric_threat("mart", self.threat)
         not_negative(beta=self.beta)
         check_steps(self.steps, self.step_size)
         check_batch_stats(self.batch_stats)

@@ -15,15 +15,15 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.attacks.minimal import ball
-from holdfast.attacks.search import with_a_length
+from holdfast.attacks.search import require_metric_threat
 from holdfast.gradients import input_gradient
 from holdfast.losses import cross_entropy
 from holdfast.objectives.batch_stats import BatchStats, Statistics, check_batch_stats
 from holdfast.objectives.centroids import everywhere
 from holdfast.objectives.checks import positive
-from holdfast.objectives.climb import check_steps
+from holdfast.objectives.inner_maximisation import check_steps
 from holdfast.objectives.passes import Passes
-from holdfast.objectives.places import places_of
+from holdfast.objectives.per_example_state import places_of
 from holdfast.rng import Streams, streams
 from holdfast.threat.ball import Ball
 from holdfast.threat.shape import per_example
@@ -75,7 +75,7 @@ class MMA:
     batch_stats: BatchStats = "frozen"
 
     def __post_init__(self) -> None:
-        with_a_length("mma", self.threat)
+        require_metric_threat("mma", self.threat)
         ball("mma", self.threat)
         check_steps(self.steps, None)
         positive(least=self.least)
@@ -159,29 +159,31 @@ class Budgets(nn.Module):
             right = soft_margin(model(x), y) < 0
         points, budget = x.clone(), torch.zeros_like(radius)
         # Statistics of the batch are those of the whole batch, the wrong ones included.
-        asked = torch.ones_like(right) if self.objective.batch_stats == "mixed" else right
+        attacked = torch.ones_like(right) if self.objective.batch_stats == "mixed" else right
         if bool(right.any()):
             with self.statistics.attacking(model):
-                ascended = self._climb(model, x[asked], y[asked], radius[asked], rng[asked])
-                budget[asked], points[asked] = self._boundary(model, x[asked], y[asked], radius[asked], ascended)
+                ascended = self._climb(model, x[attacked], y[attacked], radius[attacked], rng[attacked])
+                budget[attacked], points[attacked] = self._boundary(
+                    model, x[attacked], y[attacked], radius[attacked], ascended
+                )
         budget, points = torch.where(right, budget, 0.0), torch.where(per_example(right, x), points, x)
         self._remember(places, budget)
         return Boundary(points, budget, right)
 
-    def loss(self, model: Classifier, x: Tensor, y: Tensor, found: Any) -> Terms:
+    def loss(self, model: Classifier, x: Tensor, y: Tensor, result: Any) -> Terms:
         """Terms of a batch and its boundaries."""
-        said = self.objective
+        objective = self.objective
         clean = x.new_zeros(())
-        if said.clean_weight:
+        if objective.clean_weight:
             with self.statistics.clean(model):
                 clean = cross_entropy(model(x), y).mean()
         with self.statistics.adversarial(model):
-            losses = cross_entropy(model(found.points), y)
-        near = ~found.right | (found.budget < said.threat.eps)
+            losses = cross_entropy(model(result.points), y)
+        near = ~result.right | (result.budget < objective.threat.eps)
         margin = (losses * near).mean()
-        total = (1 - said.clean_weight) * margin + said.clean_weight * clean
-        right = found.right.to(losses)
-        budget = (found.budget * right).sum() / right.sum().clamp(min=1)
+        total = (1 - objective.clean_weight) * margin + objective.clean_weight * clean
+        right = result.right.to(losses)
+        budget = (result.budget * right).sum() / right.sum().clamp(min=1)
         return Terms(total, {"clean": clean, "margin": margin, "budget": budget, "right": right.mean()})
 
     def _climb(self, model: Classifier, x: Tensor, y: Tensor, radius: Tensor, rng: Streams) -> Tensor:

@@ -77,18 +77,18 @@ def gradient_of(total: Tensor, points: Tensor) -> Tensor:
     """
     if not total.requires_grad:
         raise ModelError(NO_GRADIENT)
-    (found,) = torch.autograd.grad(total, points, create_graph=True, allow_unused=True)
-    if found is None:
+    (gradient,) = torch.autograd.grad(total, points, create_graph=True, allow_unused=True)
+    if gradient is None:
         raise ModelError(NO_GRADIENT)
-    return found
+    return gradient
 
 
 def hessian_product(around: Slope, vector: Tensor) -> Tensor:
     """Each example's input Hessian times its vector, exact and with its graph; one backward pass."""
     if not around.gradient.requires_grad:
         return torch.zeros_like(vector)
-    (found,) = torch.autograd.grad(around.gradient, around.points, vector, create_graph=True, allow_unused=True)
-    return torch.zeros_like(vector) if found is None else found  # a loss that is linear in its input does not bend
+    (product,) = torch.autograd.grad(around.gradient, around.points, vector, create_graph=True, allow_unused=True)
+    return torch.zeros_like(vector) if product is None else product  # a loss that is linear in its input does not bend
 
 
 def inner(first: Tensor, second: Tensor) -> Tensor:

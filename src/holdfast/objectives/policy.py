@@ -12,7 +12,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from holdfast.attacks.search import with_a_length
+from holdfast.attacks.search import require_metric_threat
 from holdfast.crossing import crossing
 from holdfast.ensembles import AdaptiveComposite
 from holdfast.ensembles.policy import LIMIT
@@ -22,9 +22,9 @@ from holdfast.losses import cross_entropy
 from holdfast.modes import evaluating
 from holdfast.objectives.aimed_data import BLOCK, Remembered, attacked, fits_in_memory, looked_at, pgd, right_answers
 from holdfast.objectives.centroids import everywhere
-from holdfast.objectives.climb import check_steps
+from holdfast.objectives.inner_maximisation import check_steps
 from holdfast.objectives.passes import Passes
-from holdfast.objectives.places import places_of
+from holdfast.objectives.per_example_state import places_of
 from holdfast.objectives.policy_loss import PolicyLoss
 from holdfast.rng import Streams, permutation, streams
 from holdfast.threat.shape import per_example
@@ -81,7 +81,7 @@ class PolicyTraining:
     """Attacked images are kept from epoch to epoch, so that their budget cannot grow."""
 
     def __post_init__(self) -> None:
-        with_a_length("policy", self.threat)
+        require_metric_threat("policy", self.threat)
         check_steps(self.steps, self.step_size)
         rising = all(low < high for low, high in zip(self.strengths, self.strengths[1:], strict=False))
         if not self.strengths or not self.strengths[0] >= 0 or not rising:
@@ -230,17 +230,19 @@ class Choosing(nn.Module):
 
     def _adaptive(self, model: Classifier, x: Tensor, y: Tensor, rng: Streams) -> Tensor:
         """PGD through everything; the examples that have taken all their steps leave the batch."""
-        said, z = self.objective, x.clone()
-        steps = rng.split("steps").integers(said.steps).to(x.device) + 1
-        length = (2.5 * said.threat.eps / steps if said.step_size is None else said.step_size + 0 * steps).to(x)
+        objective, z = self.objective, x.clone()
+        threat = objective.threat
+        steps = rng.split("steps").integers(objective.steps).to(x.device) + 1
+        length = 2.5 * threat.eps / steps if objective.step_size is None else objective.step_size + 0 * steps
+        length = length.to(x)
         with evaluating(model):
-            for step in range(said.steps):
+            for step in range(objective.steps):
                 on = steps > step
                 if not bool(on.any()):
                     break
                 _, grad, _ = input_gradient(cross_entropy, model, z[on], y[on])
-                ahead = per_example(length[on], x[on]) * said.threat.ascent(grad, z[on])
-                z[on] = said.threat.project(z[on] + ahead, x[on])
+                ahead = per_example(length[on], x[on]) * threat.ascent(grad, z[on])
+                z[on] = threat.project(z[on] + ahead, x[on])
         return z
 
 

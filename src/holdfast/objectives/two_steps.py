@@ -49,6 +49,6 @@ class TwoSteps(nn.Module):
         """The point of each example where the loss is to be taken."""
         return self.objective.search(self.statistics, model, x.detach(), y, streams(rng, x))
 
-    def loss(self, model: Classifier, x: Tensor, y: Tensor, found: Any) -> Terms:
+    def loss(self, model: Classifier, x: Tensor, y: Tensor, result: Any) -> Terms:
         """Terms of a batch and its points."""
-        return self.objective.loss(self.statistics, model, x, y, found)
+        return self.objective.loss(self.statistics, model, x, y, result)

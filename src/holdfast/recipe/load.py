@@ -104,10 +104,10 @@ def _variants(content: dict[str, Any], file: Path) -> dict[Any, dict[str, Any]]:
     return {variant: changes or {} for variant, changes in variants.items()}
 
 
-def _seeds(said: dict[str, Any], file: Path) -> list[int]:
-    seeds = said.pop("seeds", None)
+def _seeds(content: dict[str, Any], file: Path) -> list[int]:
+    seeds = content.pop("seeds", None)
     if seeds is None:
-        seeds = [said.get("seed", 0)]
+        seeds = [content.get("seed", 0)]
     if isinstance(seeds, list) and len(seeds) > MOST_SEEDS:
         raise RecipeError(f"{file}: seeds: expected at most {MOST_SEEDS}; got {len(seeds)}; split the recipe")
     whole = isinstance(seeds, list) and all(type(seed) is int and abs(seed) < 2**63 for seed in seeds)
@@ -124,14 +124,14 @@ def _distinct(recipe: Recipe, file: Path) -> None:
             raise RecipeError(f"{file}: checks: expected each check once; got '{label}' {count} times")
 
 
-def _require_known_keys(said: dict[str, Any], file: Path, lines: dict[Path_, int]) -> None:
-    known = [f.name for f in fields(Recipe)]
-    for key in said:
-        if key not in known:
+def _require_known_keys(content: dict[str, Any], file: Path, lines: dict[Path_, int]) -> None:
+    names = [f.name for f in fields(Recipe)]
+    for key in content:
+        if key not in names:
             line = f":{lines[(str(key),)]}" if (str(key),) in lines else ""
             if key == "search":
                 raise RecipeError(f"{file}{line}: search: this recipe has ranges; use `holdfast search`")
-            raise RecipeError(f"{file}{line}: {unknown(key, [*known, *EXTRA])}")
+            raise RecipeError(f"{file}{line}: {unknown(key, [*names, *EXTRA])}")
 
 
 def _merged(base: Any, over: Any, kind: Any) -> Any:
@@ -145,11 +145,11 @@ def _merged(base: Any, over: Any, kind: Any) -> Any:
     return merged
 
 
-def override(said: dict[str, Any], text: str, kind: Any = Recipe, *, example: str = "train.epochs=5") -> None:
+def override(content: dict[str, Any], text: str, kind: Any = Recipe, *, example: str = "train.epochs=5") -> None:
     """Apply `path.to.key=value`; a step to another name of a choice replaces the one there.
 
     Args:
-        said: the fields so far, which are changed.
+        content: the fields so far, which are changed.
         text: what the user wrote.
         kind: the dataclass whose fields they are; None where it is not known.
         example: for those who wrote something else.
@@ -162,7 +162,7 @@ def override(said: dict[str, Any], text: str, kind: Any = Recipe, *, example: st
         read = load_yaml(value)
     except yaml.YAMLError:
         raise RecipeError(f"--set {path}: expected a YAML value; got {value!r}") from None
-    holder: Any = said
+    holder: Any = content
     for number, key in enumerate(keys):
         place = f"--set {'.'.join(keys[: number + 1])}"
         last = number == len(keys) - 1
@@ -233,14 +233,14 @@ def _lines(node: Any, path: Path_) -> Iterator[tuple[Path_, int]]:
 def places_of(file: Path, lines: dict[Path_, int], variant: str, origins: Origins) -> Callable[[Path_], str]:
     """Names the place of a path: file, line where the nearest key stands, and the path itself."""
 
-    def known(path: Path_) -> int:
+    def depth_of(path: Path_) -> int:
         return next((n for n in range(len(path), 0, -1) if path[:n] in lines), 0)
 
     def place(path: Path_) -> str:
         path = before_sweeps(path, origins)
         changed = ("variants", variant, *path)
-        full = changed if known(changed) - 2 >= max(known(path), 1) else path
-        line = lines.get(full[: known(full)])
+        full = changed if depth_of(changed) - 2 >= max(depth_of(path), 1) else path
+        line = lines.get(full[: depth_of(full)])
         return ": ".join(filter(None, [f"{file}:{line}" if line else str(file), ".".join(full)]))
 
     return place

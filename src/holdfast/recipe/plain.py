@@ -112,8 +112,8 @@ def _named(value: Any, family: Mapping[str, Any]) -> Any:
         if type(value) is (entry if isinstance(entry, type) else type(entry)):
             fitting.append((0 if isinstance(entry, type) else _differences(value, entry), name))
     if not fitting:
-        known = ", ".join(sorted(family))
-        raise RecipeError(f"{value!r} has no name that a recipe could say; known: {known}")
+        available = ", ".join(sorted(family))
+        raise RecipeError(f"{value!r} has no name that a recipe could say; known: {available}")
     return {min(fitting)[1]: _fields(value)}
 
 

@@ -288,9 +288,9 @@ def _labels_fit(augment: tuple[Augmentation, ...], objective: Objective) -> None
 
 def _nothing_to_train(train: TrainRecipe) -> None:
     """Refuse what asks for training; how many epochs and the like may be said, for other variants of the recipe."""
-    asked = {"objective": train.objective != Standard(), "init_from": train.init_from is not None}
-    for name, there in asked.items():
-        if there:
+    training = {"objective": train.objective != Standard(), "init_from": train.init_from is not None}
+    for name, given in training.items():
+        if given:
             raise ValueError(f"train.{name}: a composite of fixed strength has nothing to train; leave it out")
 
 

@@ -188,8 +188,8 @@ UNITS = {"s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 def _seconds(value: Any) -> Any:
     """A time span: seconds, or a number with its unit."""
-    if isinstance(value, str) and (said := re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*([a-z]*)\s*", value)):
-        value = float(said[1]) * UNITS.get(said[2] or "s", math.nan)
+    if isinstance(value, str) and (match := re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*([a-z]*)\s*", value)):
+        value = float(match[1]) * UNITS.get(match[2] or "s", math.nan)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < MOST_SECONDS:
         raise _problem(f"expected a time such as 90s, 10min or 1.5h; got {_came(value)}")
     return float(value)

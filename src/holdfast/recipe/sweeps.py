@@ -27,11 +27,11 @@ LISTS: tuple[Path_, ...] = (("checks",), ("train", "selection", "corruptions"))
 """Where sweeps may stand."""
 
 
-def write_out_sweeps(said: dict[str, Any], file: Path) -> Origins:
+def write_out_sweeps(content: dict[str, Any], file: Path) -> Origins:
     """Replace members of lists that stand for several by these."""
     origins = {}
     for path in LISTS:
-        holder: Any = said
+        holder: Any = content
         for key in path[:-1]:
             holder = holder.get(key) if isinstance(holder, dict) else None
         if isinstance(holder, dict) and isinstance(holder.get(path[-1]), dict | list):

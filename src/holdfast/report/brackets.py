@@ -58,9 +58,9 @@ class Bracket:
         return max(ends, default=0.0)
 
 
-def brackets_of(runs: Sequence[RunData], found: Sequence[Proof]) -> tuple[Bracket, ...]:
+def brackets_of(runs: Sequence[RunData], proofs: Sequence[Proof]) -> tuple[Bracket, ...]:
     """Each certificate of a run's main network that was attacked in its norm."""
-    made = [_bracket(runs[one.place], one) for one in found if one.weights == runs[one.place].weights[0]]
+    made = [_bracket(runs[one.place], one) for one in proofs if one.weights == runs[one.place].weights[0]]
     return tuple(bracket for bracket in made if bracket)
 
 
@@ -107,16 +107,16 @@ def bracket_table(one: Bracket) -> Table:
     return Table(caption, "Radius", ("Certified", "Attacked", "Unknown"), rows)
 
 
-def untried(runs: Sequence[RunData], found: Sequence[Proof], brackets: Sequence[Bracket]) -> tuple[str, ...]:
+def untried(runs: Sequence[RunData], proofs: Sequence[Proof], brackets: Sequence[Bracket]) -> tuple[str, ...]:
     """Sentences on certificates of networks that no attack was run beside."""
-    there = {one.title for one in brackets}
+    attacked = {one.title for one in brackets}
     return tuple(
         f"No attack in {NORMS.get(one.norm, one.norm)} was run on {runs[one.place].label} beside {one.check.name}, "
         "so that its robust accuracy is bounded from below only."
-        for one in found
+        for one in proofs
         if not one.smoothed
         and one.weights == runs[one.place].weights[0]
-        and f"{runs[one.place].label}: {one.check.name}" not in there
+        and f"{runs[one.place].label}: {one.check.name}" not in attacked
     )
 
 
@@ -135,19 +135,20 @@ class Refuted:
 
 def refuted(runs: Sequence[RunData]) -> Refuted | None:
     """Certificates of all weights that other checks refute; None if there are none."""
-    found = contradictions(pl.concat([run.rows for run in runs]))
-    if found.is_empty():
+    contradicted = contradictions(pl.concat([run.rows for run in runs]))
+    if contradicted.is_empty():
         return None
-    examples = found.select("run", "weights", "check", "example").n_unique()
-    rows = [(_who(row), _claim(row)) for row in found.head(REFUTED).iter_rows(named=True)]
+    examples = contradicted.select("run", "weights", "check", "example").n_unique()
+    rows = [(_who(row), _claim(row)) for row in contradicted.head(REFUTED).iter_rows(named=True)]
+    names = ", ".join(contradicted["run"].unique(maintain_order=True))
     sentence = (
-        f"{count(examples)} certified examples of {', '.join(found['run'].unique(maintain_order=True))} are refuted: a "
+        f"{count(examples)} certified examples of {names} are refuted: a "
         "check found another answer inside the certified radius. Either the certificate or the check is wrong; "
         "neither number may be used before it is known which. Look first whether a `constant` was given that is too "
         "small, and whether both saw the same network: a forward pass that changes with its mode or its calls has no "
         "certificate."
     )
-    more = f", {REFUTED} of {count(len(found))} shown" if len(found) > REFUTED else ""
+    more = f", {REFUTED} of {count(len(contradicted))} shown" if len(contradicted) > REFUTED else ""
     columns = ("Example", "Certified radius", "Distance found", "By")
     return Refuted(sentence, Table(f"Certificates against what was found{more}.", "Certificate", columns, rows))
 

@@ -86,9 +86,9 @@ def proof(place: int, weights: str, check: Check, rows: pl.DataFrame) -> Proof:
     return Proof(place, weights, check, summary["norm"], summary, radii, len(rows))
 
 
-def certified_charts(runs: Sequence[RunData], found: Sequence[Proof]) -> tuple[Chart, ...]:
+def certified_charts(runs: Sequence[RunData], proofs: Sequence[Proof]) -> tuple[Chart, ...]:
     """Certified accuracy of all runs' main weights, for each norm: of networks, and of smoothed networks."""
-    main = [one for one in found if one.weights == runs[one.place].weights[0]]
+    main = [one for one in proofs if one.weights == runs[one.place].weights[0]]
     charts = []
     for norm in _norms(main):
         for smoothed in (False, True):
@@ -112,22 +112,22 @@ def certified_curve(one: Proof, place: int, kind: str, far: float) -> Curve:
     return Curve(place, kind, (*at.tolist(), far), y, low, high, form="until")
 
 
-def certificate_table(runs: Sequence[RunData], found: Sequence[Proof]) -> Table:
+def certificate_table(runs: Sequence[RunData], proofs: Sequence[Proof]) -> Table:
     """One line for each certificate: accuracy, abstentions, average radius, area and cost."""
-    steps = {norm: _step(found, norm) for norm in _norms(found)}
+    steps = {norm: _step(proofs, norm) for norm in _norms(proofs)}
     rows = []
-    for one in found:
-        said = one.summary
+    for one in proofs:
+        summary = one.summary
         mine = runs[one.place].rows.filter((pl.col("weights") == one.weights) & (pl.col("check") == one.check.name))
         area = certified_area(mine, steps[one.norm])["area"].item()
-        interval = MISSING if said["low"] is None else f"[{short(said['low'])}, {short(said['high'])}]"
+        interval = MISSING if summary["low"] is None else f"[{short(summary['low'])}, {short(summary['high'])}]"
         cells = [
             Cell(count(one.examples)),
             share_cell(one.share(0.0)),
-            Cell(count(said["abstained"])),
-            Cell(f"{short(said['average'])} in {NORMS.get(one.norm, one.norm)}", interval),
+            Cell(count(summary["abstained"])),
+            Cell(f"{short(summary['average'])} in {NORMS.get(one.norm, one.norm)}", interval),
             Cell(short(area), f"step {short(steps[one.norm])}"),
-            Cell(decimal(said["queries"])),
+            Cell(decimal(summary["queries"])),
         ]
         rows.append((_heading(runs, one), cells))
     return Table(
@@ -145,11 +145,11 @@ def certificate_table(runs: Sequence[RunData], found: Sequence[Proof]) -> Table:
     )
 
 
-def certified_tables(runs: Sequence[RunData], found: Sequence[Proof]) -> tuple[Table, ...]:
+def certified_tables(runs: Sequence[RunData], proofs: Sequence[Proof]) -> tuple[Table, ...]:
     """For each norm, the certified accuracy at round radii."""
     tables = []
-    for norm in _norms(found):
-        chosen = [one for one in found if one.norm == norm]
+    for norm in _norms(proofs):
+        chosen = [one for one in proofs if one.norm == norm]
         radii = round_radii(max(one.summary["largest"] for one in chosen))
         rows = [(_heading(runs, one), [share_cell(one.share(radius)) for radius in radii]) for one in chosen]
         where = f"within a radius in {NORMS.get(norm, norm)}"
@@ -164,9 +164,9 @@ def counted_share(number: int, examples: int) -> Share:
     return Share(number / examples, ends.low, ends.high)
 
 
-def _step(found: Sequence[Proof], norm: str) -> float:
+def _step(proofs: Sequence[Proof], norm: str) -> float:
     """One width of trapezoids for all certificates in a norm, so that their areas compare; narrow for each of them."""
-    largest = [one.summary["largest"] for one in found if one.norm == norm and one.summary["largest"] > 0]
+    largest = [one.summary["largest"] for one in proofs if one.norm == norm and one.summary["largest"] > 0]
     return round_step(min(largest, default=1.0), TRAPEZOIDS)
 
 
@@ -176,6 +176,6 @@ def _heading(runs: Sequence[RunData], one: Proof) -> str:
     return f"{run.label}{weights}: {one.check.name}"
 
 
-def _norms(found: Sequence[Proof]) -> list[str]:
+def _norms(proofs: Sequence[Proof]) -> list[str]:
     order = list(NORMS)
-    return sorted({one.norm for one in found}, key=lambda n: (order.index(n) if n in order else len(order), n))
+    return sorted({one.norm for one in proofs}, key=lambda n: (order.index(n) if n in order else len(order), n))

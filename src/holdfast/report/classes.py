@@ -48,12 +48,12 @@ class ClassTable:
 def class_table(run: RunData) -> ClassTable:
     """Accuracy of every class in every check of a run's main weights."""
     frame = per_class(run.main_rows)
-    found = {(row["check"], row["label"]): row for row in frame.iter_rows(named=True)}
+    results = {(row["check"], row["label"]): row for row in frame.iter_rows(named=True)}
     waiting = set(run.main_rows.filter(unsettled()).select("check", "label").iter_rows())
     shown = _weakest(frame)
     rows = []
     for check in run.main_checks:
-        here = [(found.get((check.name, label)), (check.name, label) in waiting) for label in shown]
+        here = [(results.get((check.name, label)), (check.name, label) in waiting) for label in shown]
         cells = [Cell(NOT_RUN) if row is None else _accuracy(row["accuracy"], bound) for row, bound in here]
         rows.append((check.name, cells))
     about = "percent right of each class; the stronger the colour, the more is lost"
@@ -65,9 +65,9 @@ def class_table(run: RunData) -> ClassTable:
 
 def strongest(run: RunData) -> Check | None:
     """The check that changes images with the lowest accuracy; None when there is none."""
-    found = {row["check"]: row["accuracy"] for row in accuracies(run.main_rows).iter_rows(named=True)}
+    accuracy = {row["check"]: row["accuracy"] for row in accuracies(run.main_rows).iter_rows(named=True)}
     changing = (check for check in run.main_checks if not check.clean and not check.certificate)
-    return min(changing, key=lambda check: found[check.name], default=None)
+    return min(changing, key=lambda check: accuracy[check.name], default=None)
 
 
 def panels(runs: Sequence[RunData]) -> tuple[Panel, ...]:

@@ -31,9 +31,9 @@ def _tables(run: RunData, weights: str) -> list[Table]:
             + (f", unfinished: {several(waiting[check], 'example')} waiting." if waiting[check] else "."),
             "Component",
             COLUMNS,
-            [(step["step"], _cells(step)) for step in found],
+            [(step["step"], _cells(step)) for step in entries],
         )
-        for check, found in steps.items()
+        for check, entries in steps.items()
     ]
 
 

@@ -54,12 +54,12 @@ class Corruptions:
     @classmethod
     def of(cls, runs: Sequence[RunData], labels: Sequence[str]) -> Corruptions:
         """What the ledgers have of them."""
-        found = found_of(runs)
-        drawn = figures(severity_charts(runs, found), labels, "severity")
-        return cls(mean_tables(runs, found), drawn, error_maps(runs, found), strips(runs))
+        results = found_of(runs)
+        drawn = figures(severity_charts(runs, results), labels, "severity")
+        return cls(mean_tables(runs, results), drawn, error_maps(runs, results), strips(runs))
 
     @property
-    def there(self) -> bool:
+    def has_content(self) -> bool:
         """Whether there is anything to show."""
         return bool(self.means)
 
@@ -71,11 +71,11 @@ def found_of(runs: Sequence[RunData]) -> tuple[tuple[int, Corrupted], ...]:
     )
 
 
-def mean_tables(runs: Sequence[RunData], found: Sequence[tuple[int, Corrupted]]) -> list[Table]:
+def mean_tables(runs: Sequence[RunData], results: Sequence[tuple[int, Corrupted]]) -> list[Table]:
     """Mean corruption errors, absolute and relative to the first run: a table for each family."""
     tables = []
-    for family, called in _families(found):
-        members = [(place, one) for place, one in found if one.family == family]
+    for family, called in _families(results):
+        members = [(place, one) for place, one in results if one.family == family]
         rows = []
         for place, one in members:
             mean, first = one.mean(), next(other for _, other in members if other.source == one.source)
@@ -90,9 +90,9 @@ def mean_tables(runs: Sequence[RunData], found: Sequence[tuple[int, Corrupted]])
     return tables
 
 
-def _families(found: Sequence[tuple[int, Corrupted]]) -> list[tuple[str, str]]:
+def _families(results: Sequence[tuple[int, Corrupted]]) -> list[tuple[str, str]]:
     """Name and title of each family, in the order of the page."""
-    return sorted({(one.family, one.called) for _, one in found}, key=lambda family: family[1].casefold())
+    return sorted({(one.family, one.called) for _, one in results}, key=lambda family: family[1].casefold())
 
 
 def _relative(one: Corrupted, first: Corrupted) -> str:
@@ -103,16 +103,16 @@ def _relative(one: Corrupted, first: Corrupted) -> str:
     return "unknown" if value is None else decimal(value, 3)
 
 
-def error_maps(runs: Sequence[RunData], found: Sequence[tuple[int, Corrupted]]) -> list[Table]:
+def error_maps(runs: Sequence[RunData], results: Sequence[tuple[int, Corrupted]]) -> list[Table]:
     """Error of every kind at every severity, with the mean of the kind."""
     tables = []
-    for place, one in found:
+    for place, one in results:
         severities = sorted({severity for _, severity in one.errors})
         rows = []
         for kind in one.kinds:
             cells = [_error(one.errors.get((kind, severity))) for severity in severities]
-            there = [one.errors[kind, severity] for severity in severities if (kind, severity) in one.errors]
-            rows.append((kind.replace("_", " "), [*cells, _error(sum(there) / len(there))]))
+            errors = [one.errors[kind, severity] for severity in severities if (kind, severity) in one.errors]
+            rows.append((kind.replace("_", " "), [*cells, _error(sum(errors) / len(errors))]))
         caption = f"{runs[place].label}: error under {one.title}"
         columns = (*(f"severity {severity}" for severity in severities), "mean")
         tables.append(Table(caption, "Kind", columns, rows))
@@ -123,18 +123,18 @@ def _error(value: float | None) -> Cell:
     return Cell("") if value is None else Cell(percent(value), heat=value)
 
 
-def severity_charts(runs: Sequence[RunData], found: Sequence[tuple[int, Corrupted]]) -> tuple[Chart, ...]:
+def severity_charts(runs: Sequence[RunData], results: Sequence[tuple[int, Corrupted]]) -> tuple[Chart, ...]:
     """Accuracy against severity, mean over the kinds, from the clean images on: a chart for each family."""
     charts = []
-    for family, called in _families(found):
+    for family, called in _families(results):
         curves = []
-        for place, one in found:
+        for place, one in results:
             if one.family != family or not one.severities:
                 continue
             points = {0.0: clean} if (clean := _clean(runs[place])) is not None else {}
             for severity in one.severities:
-                there = [one.errors[kind, severity] for kind in one.kinds if (kind, severity) in one.errors]
-                points[float(severity)] = 1 - sum(there) / len(there)
+                errors = [one.errors[kind, severity] for kind in one.kinds if (kind, severity) in one.errors]
+                points[float(severity)] = 1 - sum(errors) / len(errors)
             curves.append(Curve(place, one.source or "mean over kinds", tuple(points), tuple(points.values())))
         if curves:
             charts.append(Chart(f"Accuracy under {called}", "severity", tuple(curves), True))

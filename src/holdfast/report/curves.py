@@ -28,8 +28,8 @@ def budget_charts(runs: Sequence[RunData]) -> tuple[Chart, ...]:
 
     A check that looks for the nearest success says more than one accuracy, and has charts of its own.
     """
-    found = {check.budget.axis for run in runs for check in run.main_checks if check.budget and not check.nearest}
-    axes = sorted(found, key=lambda axis: (AXES.index(axis) if axis in AXES else len(AXES), axis))
+    present = {check.budget.axis for run in runs for check in run.main_checks if check.budget and not check.nearest}
+    axes = sorted(present, key=lambda axis: (AXES.index(axis) if axis in AXES else len(AXES), axis))
     return tuple(_budget_chart(runs, axis) for axis in axes)
 
 
@@ -128,7 +128,7 @@ def _traces(
     for place, run in enumerate(runs):
         for kind, read in quantities.items():
             spots = [(finite(epoch.get("epoch")), finite(read(epoch))) for epoch in run.epochs]
-            known = [(x, y) for x, y in spots if x is not None and y is not None]
-            if known:
-                curves.append(Curve(place, kind, tuple(x for x, _ in known), tuple(y for _, y in known)))
+            points = [(x, y) for x, y in spots if x is not None and y is not None]
+            if points:
+                curves.append(Curve(place, kind, tuple(x for x, _ in points), tuple(y for _, y in points)))
     return tuple(curves)

@@ -66,14 +66,14 @@ class Distances:
         return self.examples - self.right(0.0)
 
     @property
-    def found(self) -> NDArray[np.float64]:
+    def broken_by_attack(self) -> NDArray[np.float64]:
         """Distances of the examples that had to be changed to break them, in order."""
         return self.broken[self.wrong_before :]
 
     def quantile(self, share: float) -> float | None:
         """The smallest distance that breaks this share of the examples right before; None if it is beyond eps."""
         needed = int(np.ceil(share * (self.examples - self.wrong_before)))
-        return float(self.found[max(needed, 1) - 1]) if 0 < needed <= len(self.found) else None
+        return float(self.broken_by_attack[max(needed, 1) - 1]) if 0 < needed <= len(self.broken_by_attack) else None
 
 
 def distances_of(runs: Sequence[RunData]) -> tuple[Distances, ...]:
@@ -100,12 +100,12 @@ def _distances(place: int, weights: str, check: Check, budget: Budget, rows: pl.
     return Distances(place, weights, check, budget.axis, budget.size, distances, len(mine), *missing)
 
 
-def distance_charts(runs: Sequence[RunData], found: Sequence[Distances]) -> tuple[Chart, ...]:
+def distance_charts(runs: Sequence[RunData], distances: Sequence[Distances]) -> tuple[Chart, ...]:
     """For each norm, and each set of weights that runs have: robust accuracy against eps, and the distribution."""
     charts = []
-    for norm in _norms(found):
+    for norm in _norms(distances):
         for rank in range(max(len(run.weights) for run in runs)):
-            chosen = [one for one in found if one.norm == norm and _rank(runs, one) == rank]
+            chosen = [one for one in distances if one.norm == norm and _rank(runs, one) == rank]
             if chosen:
                 about = f"{NORMS.get(norm, norm)}{_weights(chosen) if rank else ''}"
                 kinds = _kinds(chosen)
@@ -120,7 +120,7 @@ def distance_charts(runs: Sequence[RunData], found: Sequence[Distances]) -> tupl
 
 
 def _steps(one: Distances, kind: str) -> Curve:
-    places = np.unique(np.concatenate([[0.0], one.found, [one.eps]]))
+    places = np.unique(np.concatenate([[0.0], one.broken_by_attack, [one.eps]]))
     if len(places) > STEPS:
         places = np.linspace(0.0, one.eps, STEPS)
     right = [one.right(float(eps)) / one.examples for eps in places]
@@ -130,7 +130,7 @@ def _steps(one: Distances, kind: str) -> Curve:
 
 def _histogram(one: Distances, kind: str, far: float) -> Curve:
     """Share of the examples right before in each of `BINS` equal bins, drawn from the left edge of each."""
-    counts, edges = np.histogram(one.found, bins=BINS, range=(0.0, far))
+    counts, edges = np.histogram(one.broken_by_attack, bins=BINS, range=(0.0, far))
     shares = counts / max(one.examples - one.wrong_before, 1)
     return Curve(one.place, kind, tuple(edges.tolist()), (*shares.tolist(), 0.0), form="steps")
 
@@ -156,11 +156,11 @@ def _is_fixed(check: Check, norm: str) -> bool:
     return attack and check.budget is not None and check.budget.axis == norm
 
 
-def curve_tables(runs: Sequence[RunData], found: Sequence[Distances]) -> tuple[Table, ...]:
+def curve_tables(runs: Sequence[RunData], distances: Sequence[Distances]) -> tuple[Table, ...]:
     """For each norm, the share of the examples that is right at a few distances."""
     tables = []
-    for norm in _norms(found):
-        chosen = [one for one in found if one.norm == norm]
+    for norm in _norms(distances):
+        chosen = [one for one in distances if one.norm == norm]
         far = max(one.eps for one in chosen)
         grid = [far * step / COLUMNS for step in range(COLUMNS + 1)]
         rows = [(_heading(runs, one), [_right_at(one, eps) for eps in grid]) for one in chosen]
@@ -169,13 +169,13 @@ def curve_tables(runs: Sequence[RunData], found: Sequence[Distances]) -> tuple[T
     return tuple(tables)
 
 
-def quartile_table(runs: Sequence[RunData], found: Sequence[Distances]) -> Table:
+def quartile_table(runs: Sequence[RunData], distances: Sequence[Distances]) -> Table:
     """Quartiles of the distances of every minimum-norm check."""
-    missing = any(one.not_attacked for one in found)
+    missing = any(one.not_attacked for one in distances)
     rows = []
-    for one in found:
+    for one in distances:
         right = one.examples - one.wrong_before
-        beyond = right - len(one.found) - one.not_attacked
+        beyond = right - len(one.broken_by_attack) - one.not_attacked
         cells = [Cell(count(one.examples)), Cell(count(one.wrong_before))]
         cells += [_quantile(one, share) for share in (0.25, 0.5, 0.75)]
         cells.append(Cell(count(beyond), percent(beyond / right) if right else ""))
@@ -220,9 +220,9 @@ def _heading(runs: Sequence[RunData], one: Distances) -> str:
     return f"{run.label}{weights}: {one.check.name}"
 
 
-def _norms(found: Sequence[Distances]) -> list[str]:
+def _norms(distances: Sequence[Distances]) -> list[str]:
     order = list(NORMS)
-    return sorted({one.norm for one in found}, key=lambda n: (order.index(n) if n in order else len(order), n))
+    return sorted({one.norm for one in distances}, key=lambda n: (order.index(n) if n in order else len(order), n))
 
 
 def _rank(runs: Sequence[RunData], one: Distances) -> int:

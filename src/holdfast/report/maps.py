@@ -47,7 +47,7 @@ class Maps:
         return cls(areas(runs), grid_maps(runs))
 
     @property
-    def there(self) -> bool:
+    def has_content(self) -> bool:
         """Whether there is anything to show."""
         return self.areas is not None or bool(self.grids)
 
@@ -57,9 +57,9 @@ def grid_maps(runs: Sequence[RunData]) -> list[Table]:
     groups: dict[str, list[tuple[dict[str, float], Measured]]] = {}
     for run in runs:
         numbers, others = _flat(_recipe(run))
-        found = measured(run.measured_rows)
-        if numbers and found:
-            groups.setdefault(json.dumps([sorted(numbers), others], sort_keys=True), []).append((numbers, found[0]))
+        results = measured(run.measured_rows)
+        if numbers and results:
+            groups.setdefault(json.dumps([sorted(numbers), others], sort_keys=True), []).append((numbers, results[0]))
     return [table for members in groups.values() for table in _grid(members)]
 
 
@@ -76,8 +76,8 @@ def _grid(members: Sequence[tuple[Mapping[str, float], Measured]]) -> list[Table
         for numbers, one in members:
             if name in one.values:
                 places.setdefault((numbers[down], numbers[across]), []).append(one.values[name])
-        values = {place: statistics.fmean(found) for place, found in places.items()}
-        seeds = max(len(found) for found in places.values())
+        values = {place: statistics.fmean(repeats) for place, repeats in places.items()}
+        seeds = max(len(repeats) for repeats in places.values())
         over = f", means over {seeds} seeds" if seeds > 1 else ""
         caption = f"{title}: {name}{over}"
         tables.append(heat_map(caption, _last(down), _last(across), values, share=_is_share(name)))
@@ -103,8 +103,8 @@ def heat_map(caption: str, down: str, across: str, values: Mapping[Place, float]
 
 def areas(runs: Sequence[RunData]) -> Table | None:
     """Clean accuracy, worst cases, noise area and average radii of every run; None where there is no area or radius."""
-    found = [(run.label, measured(run.measured_rows)[0].values) for run in runs]
-    names = list(dict.fromkeys(itertools.chain.from_iterable(values for _, values in found)))
+    results = [(run.label, measured(run.measured_rows)[0].values) for run in runs]
+    names = list(dict.fromkeys(itertools.chain.from_iterable(values for _, values in results)))
     if all(map(_is_share, names)):
         return None
 
@@ -113,7 +113,7 @@ def areas(runs: Sequence[RunData]) -> Table | None:
             return Cell("not run")
         return Cell(percent(values[name]) if _is_share(name) else decimal(values[name], 4))
 
-    rows = [(label, [cell(values, name) for name in names]) for label, values in found]
+    rows = [(label, [cell(values, name) for name in names]) for label, values in results]
     return Table(caption="One number for each curve", corner="run", columns=names, rows=rows)
 
 

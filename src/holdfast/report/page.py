@@ -176,9 +176,9 @@ def _sorted(run: RunData) -> list[gallery.Gallery]:
 
 def _galleries(runs: Sequence[RunData]) -> list[tuple[RunData, gallery.Gallery, list[Picture]]]:
     """All galleries with their pictures; the more there are, the fewer examples each shows."""
-    found = [(run, shown) for run in runs for shown in _sorted(run)]
-    limit = max(1, min(gallery.LIMIT, EXAMPLES // max(1, len(found))))
-    return [(run, shown, _pictures(run, shown, limit)) for run, shown in found]
+    galleries = [(run, shown) for run in runs for shown in _sorted(run)]
+    limit = max(1, min(gallery.LIMIT, EXAMPLES // max(1, len(galleries))))
+    return [(run, shown, _pictures(run, shown, limit)) for run, shown in galleries]
 
 
 def _pictures(run: RunData, shown: gallery.Gallery, limit: int) -> list[Picture]:

@@ -73,14 +73,14 @@ class Plane:
         return cls(charts, tables)
 
     @property
-    def there(self) -> bool:
+    def has_content(self) -> bool:
         """Whether there is anything to compare."""
         return bool(self.charts)
 
     @property
     def figures(self) -> Sequence[Figure]:
         """All charts."""
-        return [told.figure for told in self.charts]
+        return [chart.figure for chart in self.charts]
 
 
 def budgets(runs: Sequence[RunData], lines: Sequence[Mixture]) -> list[Budget]:
@@ -156,11 +156,11 @@ def _line(one: Mixture, number: int) -> list[dict[str, Any]]:
     return [line, star] if policy else [line]
 
 
-def _trace(one: Mixture, found: Sequence[AtStrength]) -> dict[str, Any]:
+def _trace(one: Mixture, points: Sequence[AtStrength]) -> dict[str, Any]:
     return {
-        "type": "scatter", "name": plain(f"mixtures of {one.who}"), "x": [at.clean.value for at in found],
-        "y": [at.worst.value for at in found], "hovertemplate": HOVER,
-        "text": [at.mixture if at.mixture == POLICY else f"strength {written(at.mixture)}" for at in found],
+        "type": "scatter", "name": plain(f"mixtures of {one.who}"), "x": [at.clean.value for at in points],
+        "y": [at.worst.value for at in points], "hovertemplate": HOVER,
+        "text": [at.mixture if at.mixture == POLICY else f"strength {written(at.mixture)}" for at in points],
     }  # fmt: skip
 
 
@@ -180,8 +180,8 @@ def _dash(number: int) -> int:
 def words(points: Sequence[Point], lines: Sequence[Mixture]) -> str:
     """Who is not beaten in both at once, and whether a mixture beats both of its ends."""
     front = [point.label for point in points if not any(_beats(other, point) for other in points)]
-    said = f"Not beaten in both by another run: {', '.join(front)}." if len(points) > 1 else ""
-    return " ".join(filter(None, [said, *(_of_line(one) for one in lines)]))
+    front_sentence = f"Not beaten in both by another run: {', '.join(front)}." if len(points) > 1 else ""
+    return " ".join(filter(None, [front_sentence, *(_of_line(one) for one in lines)]))
 
 
 def _beats(one: Point, other: Point) -> bool:
@@ -205,8 +205,8 @@ def _points(share: float) -> str:
     return f"{decimal(100 * share)} points"
 
 
-def _at(found: AtStrength) -> str:
-    return "the policy’s strengths" if found.mixture == POLICY else f"strength {written(found.mixture)}"
+def _at(point: AtStrength) -> str:
+    return "the policy’s strengths" if point.mixture == POLICY else f"strength {written(point.mixture)}"
 
 
 def plane_table(points: Sequence[Point], lines: Sequence[Mixture], budget: Budget) -> Table:

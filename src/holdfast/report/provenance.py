@@ -16,10 +16,10 @@ from holdfast.traits import finite
 
 def facts_table(runs: Sequence[RunData]) -> Table:
     """Facts in rows, runs in columns; what a run does not say is said to be missing."""
-    said = {name: [read(run) for run in runs] for name, read in FACTS.items()}
+    facts = {name: [read(run) for run in runs] for name, read in FACTS.items()}
     rows = [
         (name, [Cell(text or MISSING, words=True) for text in texts])
-        for name, texts in said.items()
+        for name, texts in facts.items()
         if name not in OF_SOME or any(texts)
     ]
     return Table("What each run recorded of itself.", "Fact", [run.label for run in runs], rows)
@@ -27,11 +27,11 @@ def facts_table(runs: Sequence[RunData]) -> Table:
 
 def doubts(run: RunData) -> tuple[str, ...]:
     """Sentences on what does not fit together: a ledger made with other weights than the run records."""
-    found = run.rows.select("weights", "weights_hash").unique(maintain_order=True)
+    hashes = run.rows.select("weights", "weights_hash").unique(maintain_order=True)
     return tuple(
-        f"{run.label}: the ledger has results of {weights} weights {digits}, but run.json records {known}."
-        for weights, digits in found.iter_rows()
-        if (known := _weights(run, weights).get("sha256")) and digits and not str(known).startswith(digits)
+        f"{run.label}: the ledger has results of {weights} weights {digits}, but run.json records {recorded}."
+        for weights, digits in hashes.iter_rows()
+        if (recorded := _weights(run, weights).get("sha256")) and digits and not str(recorded).startswith(digits)
     )
 
 
@@ -93,8 +93,8 @@ def _one(name: str, facts: dict[str, Any]) -> str:
 
 
 def _hashes(run: RunData) -> str:
-    found = run.rows.select(pl.concat_str("weights", pl.lit(" "), "weights_hash")).to_series().drop_nulls()
-    return ", ".join(found.unique().sort())
+    hashes = run.rows.select(pl.concat_str("weights", pl.lit(" "), "weights_hash")).to_series().drop_nulls()
+    return ", ".join(hashes.unique().sort())
 
 
 def _versions(run: RunData) -> str:
@@ -102,18 +102,18 @@ def _versions(run: RunData) -> str:
 
 
 def _started_from(run: RunData) -> str:
-    said = run.section("init_from")
+    initial = run.section("init_from")
     fresh = "fresh weights" if run.epochs else ""
-    return _other_run(said) if said else fresh
+    return _other_run(initial) if initial else fresh
 
 
 def _made_of(run: RunData) -> str:
     """The networks inside a composite."""
-    return "\n".join(f"{role}: {_base(said)}" for role, said in run.section("bases").items() if isinstance(said, dict))
+    return "\n".join(f"{role}: {_base(base)}" for role, base in run.section("bases").items() if isinstance(base, dict))
 
 
-def _base(said: Mapping[str, Any]) -> str:
-    return f"{said['neighbours']} training images" if "neighbours" in said else _other_run(said)
+def _base(base: Mapping[str, Any]) -> str:
+    return f"{base['neighbours']} training images" if "neighbours" in base else _other_run(base)
 
 
 def _fitted(run: RunData) -> str:
@@ -125,8 +125,8 @@ def _fitted(run: RunData) -> str:
     return "\n".join(filter(None, [", ".join(numbers), *achieved, str(fitted.get("attack", ""))]))
 
 
-def _other_run(said: Mapping[str, Any]) -> str:
-    return f"{said.get('name')}, {_one(str(said.get('weights')), dict(said))}"
+def _other_run(source: Mapping[str, Any]) -> str:
+    return f"{source.get('name')}, {_one(str(source.get('weights')), dict(source))}"
 
 
 FACTS: dict[str, Callable[[RunData], str]] = {

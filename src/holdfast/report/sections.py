@@ -31,7 +31,7 @@ class Section(Protocol):
         ...
 
     @property
-    def there(self) -> bool:
+    def has_content(self) -> bool:
         """Whether there is anything."""
         ...
 
@@ -77,7 +77,7 @@ def sections_of(runs: Sequence[RunData], labels: Sequence[str]) -> list[Section 
     for kind in SECTIONS:
         with _of_stored_answers(kind.title):
             section = kind.of(runs, labels)
-            made += [section] if section.there and section.figures is not None else []
+            made += [section] if section.has_content and section.figures is not None else []
     return [*made, *_presented(runs, labels)]
 
 

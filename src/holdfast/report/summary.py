@@ -83,10 +83,10 @@ def _details(run: RunData, clean: Share | None, changed: Mapping[str, Share]) ->
         return (f"Beside clean images only corruptions by kind and severity were checked. Numbers: {about}.",)
     if not changed:
         certified = any(check.certificate for check in run.main_checks)
-        known = (
+        remark = (
             "what is known about robustness is the certificates" if certified else "nothing is known about robustness"
         )
-        return (f"Only clean images were checked: {known}.", f"Numbers: {about}.")
+        return (f"Only clean images were checked: {remark}.", f"Numbers: {about}.")
     lines, checks = [], f"{len(changed)} checks"
     if clean:
         near = [name for name, share in changed.items() if not share.bound and share.value >= clean.value - NEAR]

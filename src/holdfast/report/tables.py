@@ -39,12 +39,12 @@ def all_checks(runs: Sequence[RunData]) -> tuple[Check, ...]:
 
 def headline(runs: Sequence[RunData]) -> Table:
     """Accuracy with interval of every check, run and weights, and the worst case of every threat."""
-    found = _by_place(accuracies(all_rows(runs)))
+    results = _by_place(accuracies(all_rows(runs)))
     places = _places(runs)
     missing = {(run.label, weights): unseen(run, weights) for run in runs for weights in run.weights}
     rows = []
     for check in all_checks(runs):
-        here = [found.get((*place, check.name)) for place in places]
+        here = [results.get((*place, check.name)) for place in places]
         cells = [
             Cell(NOT_RUN) if row is None else share_cell(share_of(row), _remark(row, missing[place].get(check.name, 0)))
             for place, row in zip(places, here, strict=True)
@@ -71,24 +71,24 @@ def part(seen: int, missing: int) -> str:
     return f"{count(seen)} of {count(seen + missing)} examples" if missing else ""
 
 
-def unfinished_table(found: Sequence[Gap]) -> Table:
+def unfinished_table(gaps: Sequence[Gap]) -> Table:
     """One line for each piece of work that is missing."""
     rows = [
         (gap.what, [Cell(gap.run, words=True), Cell(gap.weights, words=True), Cell(count(gap.examples))])
-        for gap in found
+        for gap in gaps
     ]
     return Table("Not run, and on how many examples.", "Check", ("Run", "Weights", "Examples"), rows)
 
 
 def cost(runs: Sequence[RunData]) -> Table:
     """Mean queries per example and total seconds of every check, run and weights."""
-    found = _by_place(accuracies(all_rows(runs)))
+    results = _by_place(accuracies(all_rows(runs)))
     places = _places(runs)
     rows = []
     for check in all_checks(runs):
         cells: list[Cell] = []
         for place in places:
-            row = found.get((*place, check.name))
+            row = results.get((*place, check.name))
             cells += (
                 [Cell(NOT_RUN)] * 2 if row is None else [Cell(decimal(row["queries"])), Cell(decimal(row["seconds"]))]
             )
@@ -131,11 +131,11 @@ def _step_cells(run: RunData) -> list[Cell]:
     """The median epoch of a run; single epochs may have shared their machine with others."""
     costs = [cost for epoch in run.epochs if isinstance(cost := epoch.get("cost"), dict)]
     times = [(finite(cost.get("step_seconds")), finite(cost.get("standard_seconds"))) for cost in costs]
-    known = [(mine, base) for mine, base in times if mine is not None and base]
-    if not known:
+    pairs = [(mine, base) for mine, base in times if mine is not None and base]
+    if not pairs:
         return []
     stated = [finite(costs[-1].get(name)) for name in ("forward", "backward", "expected")]
-    ratio, mine, base = (median(column) for column in zip(*((m / b, 1e3 * m, 1e3 * b) for m, b in known), strict=True))
+    ratio, mine, base = (median(column) for column in zip(*((m / b, 1e3 * m, 1e3 * b) for m, b in pairs), strict=True))
     passes = [Cell("not stated" if value is None else count(value)) for value in stated[:2]]
     expected = Cell("not stated" if stated[2] is None else decimal(stated[2], 2))
     return [*passes, expected, Cell(decimal(ratio, 2)), Cell(decimal(mine)), Cell(decimal(base))]

@@ -37,12 +37,12 @@ def trust(run: RunData) -> Trust:
     weights = run.weights[0]
     hashes = set(run.main_rows["weights_hash"].drop_nulls())
     kept = [one.verdict for one in run.verdicts if one.weights == weights and one.weights_hash in hashes]
-    asked = [verdict for verdict in kept if verdict.evidence != "ledger"]
-    found = spoken([*asked, *from_rows(run.main_rows)])
+    measured = [verdict for verdict in kept if verdict.evidence != "ledger"]
+    verdicts = spoken([*measured, *from_rows(run.main_rows)])
     caption = f"What makes the number of an attack meaningless, tested on {run.label} ({weights} weights)."
-    rows = [(verdict.condition, _cells(verdict)) for verdict in found]
+    rows = [(verdict.condition, _cells(verdict)) for verdict in verdicts]
     columns = ("Verdict", "Finding", "What to do")
-    return Trust(run.label, _sentence(found), bool(failed(found)), Table(caption, "Condition", columns, rows))
+    return Trust(run.label, _sentence(verdicts), bool(failed(verdicts)), Table(caption, "Condition", columns, rows))
 
 
 def _cells(verdict: Verdict) -> list[Cell]:
@@ -51,14 +51,14 @@ def _cells(verdict: Verdict) -> list[Cell]:
     return [word, Cell(verdict.finding, words=True), Cell(remedy, words=True)]
 
 
-def _sentence(found: Sequence[Verdict]) -> str:
-    bad = list(dict.fromkeys(verdict.condition for verdict in failed(found)))
+def _sentence(verdicts: Sequence[Verdict]) -> str:
+    bad = list(dict.fromkeys(verdict.condition for verdict in failed(verdicts)))
     if bad:
         return f"No: {several(len(bad), 'condition')} failed ({listed(bad, 11)})."
-    tested = [verdict for verdict in found if verdict.level != "not tested"]
+    tested = [verdict for verdict in verdicts if verdict.level != "not tested"]
     warned = [verdict for verdict in tested if verdict.level == "warn"]
     if not tested:
         return "Unknown: no condition was tested."
-    untested = len(found) - len(tested)
+    untested = len(verdicts) - len(tested)
     rest = f"; {several(untested, 'condition')} not tested" if untested else ""
     return f"Nothing failed in {several(len(tested), 'test')}, {several(len(warned), 'warning')}{rest}."

@@ -66,9 +66,9 @@ def counts_in(check: str, threat: Budget, recorded: object) -> bool:
 
 def gaps(run: RunData) -> tuple[Gap, ...]:
     """Everything that was not run, for all weights; the rows decide wherever there are any."""
-    said = run.section("not_run")
-    others = [weights for weights in said if weights not in run.weights]
-    return tuple(gap for weights in (*run.weights, *others) for gap in _of_weights(run, weights, said.get(weights)))
+    not_run = run.section("not_run")
+    others = [weights for weights in not_run if weights not in run.weights]
+    return tuple(gap for weights in (*run.weights, *others) for gap in _of_weights(run, weights, not_run.get(weights)))
 
 
 def absent(run: RunData, weights: str, threat: Budget) -> int:
@@ -83,26 +83,28 @@ def unseen(run: RunData, weights: str) -> dict[str, int]:
     return {gap.check: gap.examples for gap in missing if not (gap.component or gap.absent or gap.reason)}
 
 
-def _of_weights(run: RunData, weights: str, said: object) -> list[Gap]:
+def _of_weights(run: RunData, weights: str, recorded: object) -> list[Gap]:
     rows = run.rows.filter(pl.col("weights") == weights)
-    told = _counts(said)
+    counts = _counts(recorded)
     counted = rows.group_by("check", maintain_order=True).agg(pl.col("example").n_unique())
     seen: dict[str, int] = dict(counted.iter_rows())
-    found = []
+    left = []
     for check, examples in seen.items():
-        missing = _missing(run, examples, told.get(check, 0))
-        found += [Gap(run.label, weights, check, "", missing)] if missing else []
-        found += [Gap(run.label, weights, check, step, n) for step, n in _waiting(rows, check) if n]
-        found += [Gap(run.label, weights, check, "", n, reason=why) for why, n in _not_attacked(rows, check)]
-    known = [what for what in told if any(what == check or what.startswith(f"{check}: ") for check in seen)]
-    return found + [Gap(run.label, weights, what, "", n, absent=True) for what, n in told.items() if what not in known]
+        missing = _missing(run, examples, counts.get(check, 0))
+        left += [Gap(run.label, weights, check, "", missing)] if missing else []
+        left += [Gap(run.label, weights, check, step, n) for step, n in _waiting(rows, check) if n]
+        left += [Gap(run.label, weights, check, "", n, reason=why) for why, n in _not_attacked(rows, check)]
+    covered = [what for what in counts if any(what == check or what.startswith(f"{check}: ") for check in seen)]
+    others = {what: n for what, n in counts.items() if what not in covered}
+    return left + [Gap(run.label, weights, what, "", n, absent=True) for what, n in others.items()]
 
 
-def _missing(run: RunData, seen: int, said: int) -> int:
+def _missing(run: RunData, seen: int, recorded: int) -> int:
     """Examples that a check has not seen: those that other checks saw, or that `run.json` says were left out."""
     total = run.rows["example"].n_unique()
     test = finite(run.section("data").get("test"))
-    still = said if test is None else min(said, max(int(test) - seen, 0))  # a later visit may have made up for them
+    # A later visit may have made up for them.
+    still = recorded if test is None else min(recorded, max(int(test) - seen, 0))
     return max(total - seen, still)
 
 
@@ -115,8 +117,8 @@ def _not_attacked(rows: pl.DataFrame, check: str) -> list[tuple[str, int]]:
     return list(mine.group_by("not_run").len().sort("not_run").iter_rows())
 
 
-def _counts(said: object) -> Mapping[str, int]:
-    if not isinstance(said, dict):
+def _counts(recorded: object) -> Mapping[str, int]:
+    if not isinstance(recorded, dict):
         return {}
-    known: dict[str, Any] = {str(what): finite(number) for what, number in said.items()}
-    return {what: int(number) for what, number in known.items() if number}
+    numbers: dict[str, Any] = {str(what): finite(number) for what, number in recorded.items()}
+    return {what: int(number) for what, number in numbers.items() if number}

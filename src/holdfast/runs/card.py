@@ -42,7 +42,7 @@ def weights_metadata(
         epoch: after which they are saved.
         bases: of a composite, what is known of the networks inside.
     """
-    said = {"bases": json.dumps(bases)} if bases else {}
+    extra = {"bases": json.dumps(bases)} if bases else {}
     return {
         "holdfast": version(),
         "recipe": to_yaml(recipe, Recipe),
@@ -51,7 +51,7 @@ def weights_metadata(
         "data": splits.fingerprint,
         "epoch": str(epoch),
         "hash": network_hash(plain(recipe.model, Architecture), state),
-        **said,
+        **extra,
     }
 
 
@@ -105,13 +105,13 @@ class Card:
 
     def facts(self, path: Path) -> dict[str, Any]:
         """What another run writes down that has taken these weights from a path."""
-        said = {"path": str(path), "name": self.recipe.name, "weights": self.file.stem}
-        return {**said, "epoch": self.epoch, "sha256": self.hash}
+        source = {"path": str(path), "name": self.recipe.name, "weights": self.file.stem}
+        return {**source, "epoch": self.epoch, "sha256": self.hash}
 
 
-def path_of(said: str, seed: int) -> Path:
+def path_of(path: str, seed: int) -> Path:
     """Where a recipe finds another run, its directory or a weights file; `{seed}` stands for the seed."""
-    return Path(said.replace("{seed}", str(seed)))
+    return Path(path.replace("{seed}", str(seed)))
 
 
 def read_card(path: Path | str) -> Card:

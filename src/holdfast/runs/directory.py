@@ -84,9 +84,9 @@ class Run:
 
     def labels(self) -> list[str]:
         """The weights there are, each content once: `best` goes first and hides an equal `last`."""
-        there = [label for label in ("best", "last") if self.weights(label).exists()]
-        contents = {label: read_metadata(self.weights(label)).get("hash") for label in there}
-        return [label for n, label in enumerate(there) if contents[label] not in [contents[o] for o in there[:n]]]
+        stored = [label for label in ("best", "last") if self.weights(label).exists()]
+        contents = {label: read_metadata(self.weights(label)).get("hash") for label in stored}
+        return [label for n, label in enumerate(stored) if contents[label] not in [contents[o] for o in stored[:n]]]
 
     def require_labels(self) -> list[str]:
         """The weights there are, as `labels` has them.
@@ -115,7 +115,7 @@ class Run:
                 f"{self.info_file}: expected JSON written by holdfast; {error}; delete it and repeat"
             ) from None
 
-    def tell(self, **facts: Any) -> None:
+    def record(self, **facts: Any) -> None:
         """Add facts to `run.json`."""
         self._write({**self.info(), **facts})
 

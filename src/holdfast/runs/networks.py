@@ -38,8 +38,8 @@ def new_model(recipe: Recipe, splits: Splits, bases: Bases | None = None, *, tru
         raise DataError(f"data {splits.name}: expected training images; it has a test split only")
     model: object = recipe.model
     if isinstance(model, OfRuns):
-        known = find_bases(recipe, splits, trust=trust) if bases is None else bases
-        return _filled(recipe, model, splits, known, trust=trust)
+        stored = find_bases(recipe, splits, trust=trust) if bases is None else bases
+        return _filled(recipe, model, splits, stored, trust=trust)
     mean, std = channel_statistics(splits.train)
     return new_network(
         recipe.model, splits.shape, len(splits.classes), seed=recipe.seed, mean=mean, std=std, trust=trust
@@ -58,11 +58,11 @@ def new_network(
             not say `trust`.
     """
     require_trust(architecture, "model", trust=trust)
-    said: object = architecture
+    composite: object = architecture
 
     def make(shape: tuple[int, int, int], classes: int) -> nn.Module:
-        if isinstance(said, OfRuns):
-            return _composite(said, shape, classes, seed, bases or {}, trust=trust)
+        if isinstance(composite, OfRuns):
+            return _composite(composite, shape, classes, seed, bases or {}, trust=trust)
         return build(architecture, shape, classes, seed=seed, mean=mean, std=std)
 
     try:
@@ -100,25 +100,25 @@ def find_bases(recipe: Recipe, splits: Splits, run: Run | None = None, *, trust:
     Raises:
         RecipeError: if a network is not there, was changed, does not fit the images, or is a composite itself.
     """
-    said: object = recipe.model
-    if not isinstance(said, OfRuns):
+    composite: object = recipe.model
+    if not isinstance(composite, OfRuns):
         return {}
     before: Bases = {} if run is None else run.info().get("bases", {})
     begun = run is not None and (run.state.exists() or bool(run.labels()))
-    found: dict[str, Mapping[str, Any]] = {}
+    facts: dict[str, Mapping[str, Any]] = {}
     for role in ("standard", "robust"):
-        path = getattr(said, role)
+        path = getattr(composite, role)
         if path is None:
-            found[role] = {"neighbours": len(_images(said, recipe, splits))}
+            facts[role] = {"neighbours": len(_images(composite, recipe, splits))}
             continue
         try:
-            found[role] = _found(path_of(path, recipe.seed), splits, trust=trust)
+            facts[role] = _found(path_of(path, recipe.seed), splits, trust=trust)
         except CheckpointError as error:
             if not begun or role not in before:
                 raise RecipeError(f"model.{role}: {error}") from error
-            found[role] = before[role]
-        _same(role, found[role], before.get(role, found[role]))
-    return found
+            facts[role] = before[role]
+        _same(role, facts[role], before.get(role, facts[role]))
+    return facts
 
 
 def _found(path: Path, splits: Splits, *, trust: Trust) -> dict[str, Any]:
@@ -161,54 +161,54 @@ def _same(role: str, now: Mapping[str, Any], before: Mapping[str, Any]) -> None:
 
 
 def _composite(
-    said: OfRuns, shape: tuple[int, int, int], classes: int, seed: int, bases: Bases, *, trust: Trust
+    composite: OfRuns, shape: tuple[int, int, int], classes: int, seed: int, bases: Bases, *, trust: Trust
 ) -> nn.Module:
     """A composite of fresh networks."""
     standard, robust = (
-        _inside(said, shape, classes, bases.get(role, {}), trust=trust) for role in ("standard", "robust")
+        _inside(composite, shape, classes, bases.get(role, {}), trust=trust) for role in ("standard", "robust")
     )
     kinds = [next(network.parameters(), torch.empty(0)).dtype for network in (standard, robust)]
     if kinds[0] != kinds[1] and not isinstance(robust, NearestNeighbours):
         raise RecipeError(f"model: expected two networks of the same precision, got {kinds[0]} and {kinds[1]}")
-    return build(lambda shape, _: said.of(standard, robust, shape), shape, classes, seed=seed).to(dtype=kinds[0])
+    return build(lambda shape, _: composite.of(standard, robust, shape), shape, classes, seed=seed).to(dtype=kinds[0])
 
 
 def _inside(
-    said: OfRuns, shape: tuple[int, int, int], classes: int, known: Mapping[str, Any], *, trust: Trust
+    composite: OfRuns, shape: tuple[int, int, int], classes: int, base: Mapping[str, Any], *, trust: Trust
 ) -> nn.Module:
     """One of the two in a composite, fresh."""
-    if said.neighbours is not None and "neighbours" in known:
-        return said.neighbours.empty(shape, classes, known["neighbours"])
-    if not {"model", "dtype"} <= known.keys():
+    if composite.neighbours is not None and "neighbours" in base:
+        return composite.neighbours.empty(shape, classes, base["neighbours"])
+    if not {"model", "dtype"} <= base.keys():
         raise RecipeError("model: expected the two networks that a composite is made of; nothing says which they are")
-    architecture = parse(Architecture, known["model"])
+    architecture = parse(Architecture, base["model"])
     network = new_network(architecture, shape, classes, trust=trust)
-    return network.to(dtype=getattr(torch, known["dtype"]))
+    return network.to(dtype=getattr(torch, base["dtype"]))
 
 
-def _filled(recipe: Recipe, said: OfRuns, splits: Splits, bases: Bases, *, trust: Trust) -> nn.Module:
+def _filled(recipe: Recipe, composite: OfRuns, splits: Splits, bases: Bases, *, trust: Trust) -> nn.Module:
     """A composite with the weights of those inside, or the images."""
     size: Any = (splits.shape, len(splits.classes))
     model: Any = new_network(recipe.model, *size, seed=recipe.seed, bases=bases, trust=trust)
-    for role, known in bases.items():
-        if said.neighbours is not None and "neighbours" in known:
-            x, y = _images(said, recipe, splits).batch(slice(None))
-            getattr(model, role).load_state_dict(said.neighbours.of(x, y, len(splits.classes)).state_dict())
-        elif (file := _file(known)).exists():
+    for role, base in bases.items():
+        if composite.neighbours is not None and "neighbours" in base:
+            x, y = _images(composite, recipe, splits).batch(slice(None))
+            getattr(model, role).load_state_dict(composite.neighbours.of(x, y, len(splits.classes)).state_dict())
+        elif (file := _file(base)).exists():
             load_weights(getattr(model, role), file)
     return model  # type: ignore[no-any-return]
 
 
-def _file(said: Mapping[str, Any]) -> Path:
-    path = Path(said["path"])
-    return Run(path).weights(said["weights"]) if path.is_dir() else path
+def _file(base: Mapping[str, Any]) -> Path:
+    path = Path(base["path"])
+    return Run(path).weights(base["weights"]) if path.is_dir() else path
 
 
-def _images(said: OfRuns, recipe: Recipe, splits: Splits) -> Split:
+def _images(composite: OfRuns, recipe: Recipe, splits: Splits) -> Split:
     """The images that a composite looks among."""
     if splits.train is None:
         raise DataError(f"data {splits.name}: expected training images; it has a test split only")
-    some = said.neighbours.subset if said.neighbours is not None else None
+    some = composite.neighbours.subset if composite.neighbours is not None else None
     try:
         return splits.train if some is None else subset(splits.train, some, recipe.seed)
     except DataError as error:

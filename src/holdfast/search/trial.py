@@ -95,7 +95,7 @@ def run_trial(
     with run.lock():
         run.claim(recipe)
         decoded = {path: plan.ranges[path].decode(value) for path, value in drawn.items()}
-        run.tell(search={"trial": trial.number, "values": decoded})
+        run.record(search={"trial": trial.number, "values": decoded})
         watch, job = Watch(trial, plan, recipe, device), Job(recipe, run, trust)
         values: tuple[float, ...] = ()
         error = None
@@ -107,8 +107,8 @@ def run_trial(
             pruned, error = False, " ".join(str(problem).split()) or type(problem).__name__
         if error is None and not all(map(math.isfinite, values)):
             error = f"expected finite values; got {', '.join(map(str, values))}"
-        watch.tell(values)
-        run.tell(seconds={**run.info().get("seconds", {}), "train": watch.seconds})
+        watch.record(values)
+        run.record(seconds={**run.info().get("seconds", {}), "train": watch.seconds})
         if error is not None:
             return Ended(trial.number, "failed", error=error)
         return Ended(trial.number, "pruned" if pruned else "complete", values)
@@ -190,7 +190,7 @@ class Watch:
         judged = self._prunes and last - 1 in self._known
         return judged and last < self.recipe.train.epochs and self.trial.should_prune()
 
-    def tell(self, values: Sequence[float]) -> None:
+    def record(self, values: Sequence[float]) -> None:
         """Write down, in the study, what a report wants to know."""
         goals = self.plan.settings.objective
         facts = {

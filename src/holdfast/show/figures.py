@@ -215,8 +215,8 @@ def _corners(curve: Curve) -> list[tuple[float, float]]:
     if curve.form not in SHAPES:
         return points
     corners = points[:1]
-    for (x, y), (then, there) in itertools.pairwise(points):
-        corners += [(then, y) if curve.form == "steps" else (x, there), (then, there)]
+    for (x, y), (then, after) in itertools.pairwise(points):
+        corners += [(then, y) if curve.form == "steps" else (x, after), (then, after)]
     return corners
 
 

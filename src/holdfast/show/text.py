@@ -13,7 +13,7 @@ CONTROLS = re.compile(
 
 def visible(text: str) -> str:
     r"""The text with every control character written out, such as `\x1b` or `\u202e`."""
-    return CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return CONTROLS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def one_line(text: str) -> str:

@@ -95,11 +95,12 @@ class L0:
         return fill(x, direction, far, gain.argsort(dim=1, descending=True))
 
 
-def _largest(weight: Tensor, there: Tensor, here: Tensor, count: float | Tensor) -> Tensor:
-    """`there` in the entries of largest weight that differ from `here`, as many as the count allows, `here` in others.
+def _largest(weight: Tensor, target: Tensor, here: Tensor, count: float | Tensor) -> Tensor:
+    """`target` in the entries of largest weight that differ from `here`, as many as the count allows, `here` in others.
 
     Entries that do not differ rank last, so that they take nobody's place; equal weights rank in their order.
     """
-    rank = torch.where(there != here, weight, -1).flatten(1).argsort(dim=1, descending=True, stable=True).argsort(dim=1)
+    weight = torch.where(target != here, weight, -1).flatten(1)
+    rank = weight.argsort(dim=1, descending=True, stable=True).argsort(dim=1)
     limit = count.floor()[:, None] if isinstance(count, Tensor) else int(count)
-    return torch.where((rank < limit).view_as(here), there, here)
+    return torch.where((rank < limit).view_as(here), target, here)

@@ -125,5 +125,5 @@ def _threshold(size: Tensor, limit: Tensor, eps: float | Tensor) -> Tensor:
     total = (moving[:, :-1] * -knots.diff(dim=1)).cumsum(1)
     first = (total < eps).sum(1, keepdim=True).clamp(max=total.shape[1] - 1)
     overshoot = total.gather(1, first) - eps
-    found = knots.gather(1, first + 1) + overshoot / moving.gather(1, first).clamp(min=1)
-    return found.clamp(min=0).squeeze(1).to(size.dtype)
+    threshold = knots.gather(1, first + 1) + overshoot / moving.gather(1, first).clamp(min=1)
+    return threshold.clamp(min=0).squeeze(1).to(size.dtype)

@@ -55,5 +55,5 @@ class Batches:
 
 def cuts(examples: int, size: int) -> list[slice]:
     """Slices of the order; a last batch of one example is dropped, since BatchNorm cannot learn from it."""
-    found = [slice(start, min(start + size, examples)) for start in range(0, examples, size)]
-    return found[:-1] if len(found) > 1 and found[-1].stop - found[-1].start == 1 and size > 1 else found
+    slices = [slice(start, min(start + size, examples)) for start in range(0, examples, size)]
+    return slices[:-1] if len(slices) > 1 and slices[-1].stop - slices[-1].start == 1 and size > 1 else slices

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from holdfast.objectives.instead import buffers_of, instead
 from holdfast.objectives.passes import Passes
 from holdfast.objectives.standard import Standard
+from holdfast.objectives.temporarily_replaced import buffers_of, temporarily_replaced
 from holdfast.optim import Optimizer
 
 TRIES, MOST, ENOUGH = 3, 30, 0.5
@@ -61,7 +61,7 @@ def standard_step(model: nn.Module, make: Optimizer, x: Tensor, y: Tensor) -> fl
     copies, buffers = [weight.detach().clone().requires_grad_() for weight in weights], buffers_of([model])
     optimizer, objective = make(copies), Standard()
     taken: list[float] = []
-    with instead([model], buffers, [buffer.clone() for buffer in buffers]):
+    with temporarily_replaced([model], buffers, [buffer.clone() for buffer in buffers]):
         while len(taken) <= TRIES or (len(taken) <= MOST and sum(taken[1:]) < ENOUGH):
             started = now(x.device)
             grads = torch.autograd.grad(objective(model, x, y).total, weights, allow_unused=True)

@@ -109,9 +109,9 @@ class _Loop:
         self.fabric.launch()
         self.fabric.barrier()  # the first process has made the directory ready
         if initial is not None and self.fabric.is_global_zero:
-            run.tell(init_from=initial)
+            run.record(init_from=initial)
         if self.bases and self.fabric.is_global_zero:
-            run.tell(bases=self.bases)
+            run.record(bases=self.bases)
         model, self.optimizer = self.fabric.setup(self.raw, train.optimizer(self.raw.parameters()))
         for method in ("features", "stages", "moments", "decide"):
             if inspect.ismethod(getattr(self.raw, method, None)):  # layers of foreign networks have such names, too
@@ -281,7 +281,7 @@ class _Loop:
             return
         recipe, facts = yield from fit_composite(self.recipe, self.splits, self.raw, self.fabric.device)
         if self.fabric.is_global_zero:
-            self.run.tell(**facts)
+            self.run.record(**facts)
             self._keep_weights(["last"], self._weights(), 0, recipe)
             self.files.flush()
 

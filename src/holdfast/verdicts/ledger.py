@@ -120,29 +120,29 @@ def _shared(checks: Sequence[Tried]) -> list[list[bool]]:
 
 
 def _eps(tried: Sequence[Tried]) -> Verdict:
-    found = []
+    verdicts = []
     for _, ladder in _groups(tried, lambda check: check.without("step_size")):
         checks = sorted(ladder, key=lambda check: check.eps)
         held = _shared(checks)
         if len({check.eps for check in checks}) == len(checks) > 1 and held[0]:
             rungs = [Rung(check.name, check.eps, one) for check, one in zip(checks, held, strict=True)]
-            found.append(growing(rungs, "ledger"))
-    return _worst(found, "eps", "no attack was run at two budgets on the same examples")
+            verdicts.append(growing(rungs, "ledger"))
+    return _worst(verdicts, "eps", "no attack was run at two budgets on the same examples")
 
 
 def _convergence(tried: Sequence[Tried]) -> Verdict:
-    found = []
+    verdicts = []
     for _, group in _groups(tried, lambda check: f"{check.without(*EFFORT)} {check.eps}"):
         checks = sorted(group, key=lambda check: check.effort)[-2:]
         held = _shared(checks)
         if len(checks) == 2 and checks[1].effort >= HARDER * checks[0].effort and held[0]:
             names = checks[1].name, checks[0].name
-            found.append(beaten("convergence", Pair.of(*held), *names, "ledger"))
-    return _worst(found, "convergence", "no attack was run at one budget with twice the steps, restarts or queries")
+            verdicts.append(beaten("convergence", Pair.of(*held), *names, "ledger"))
+    return _worst(verdicts, "convergence", "no attack was run at one budget with twice the steps, restarts or queries")
 
 
 def _black_box(tried: Sequence[Tried], rows: pl.DataFrame) -> Verdict:
-    found = list(_composed(rows))
+    verdicts = list(_composed(rows))
     for _, group in _groups(tried, lambda check: f"{check.norm} {check.eps}"):
         white = [check for check in group if check.access == Access.GRADIENTS and check.thorough]
         for black in (check for check in group if check.access in BLACK_BOX and white):
@@ -150,8 +150,8 @@ def _black_box(tried: Sequence[Tried], rows: pl.DataFrame) -> Verdict:
             if last:
                 held = [all(one) for one in zip(*under, strict=True)]
                 name = white[0].name if len(white) == 1 else "every white-box check of this budget"
-                found.append(beaten("black-box", Pair.of(held, last), black.name, name, "ledger"))
-    return _worst(found, "black-box", "no black-box and iterated white-box attack were run at one budget")
+                verdicts.append(beaten("black-box", Pair.of(held, last), black.name, name, "ledger"))
+    return _worst(verdicts, "black-box", "no black-box and iterated white-box attack were run at one budget")
 
 
 def _composed(rows: pl.DataFrame) -> Iterator[Verdict]:
@@ -181,9 +181,9 @@ def _groups(tried: Sequence[Tried], key: Any) -> Iterator[tuple[str, list[Tried]
         yield name, list(group)
 
 
-def _worst(found: Sequence[Verdict], flag: str, otherwise: str) -> Verdict:
+def _worst(verdicts: Sequence[Verdict], flag: str, otherwise: str) -> Verdict:
     """The worst of several verdicts on one flag, the one furthest from its limit first."""
-    if not found:
+    if not verdicts:
         return Verdict(flag=flag, level="not tested", finding=otherwise, evidence="ledger")
     order = ("fail", "warn", "pass")
-    return min(found, key=lambda verdict: (order.index(verdict.level), -(verdict.value or 0.0)))
+    return min(verdicts, key=lambda verdict: (order.index(verdict.level), -(verdict.value or 0.0)))

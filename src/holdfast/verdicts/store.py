@@ -46,11 +46,11 @@ def stored(run: str, weights: str, digest: str, seed: int, verdicts: Iterable[Ve
     return [Stored(run, weights, digest[:12], seed, verdict) for verdict in verdicts]
 
 
-def write_verdicts(path: Path, found: Sequence[Stored]) -> None:
+def write_verdicts(path: Path, verdicts: Sequence[Stored]) -> None:
     """Replace the verdicts of the same weights and evidence in the directory `path` of a run."""
-    kinds = dict.fromkeys((one.weights, one.verdict.evidence) for one in found)
+    kinds = dict.fromkeys((one.weights, one.verdict.evidence) for one in verdicts)
     for weights, evidence in kinds:
-        same = [one for one in found if (one.weights, one.verdict.evidence) == (weights, evidence)]
+        same = [one for one in verdicts if (one.weights, one.verdict.evidence) == (weights, evidence)]
         text = json.dumps([flat(one) for one in same], indent=1, ensure_ascii=False) + "\n"
         files.write_checked(path / "verdicts" / f"{weights}-{evidence}.json", text.encode())
 
@@ -64,10 +64,10 @@ def read_verdicts(path: Path) -> list[Stored]:
     return [one for file in sorted((path / "verdicts").glob("*.json")) for one in _read(file)]
 
 
-def forget_others(path: Path, there: set[tuple[str, str]]) -> None:
+def forget_others(path: Path, kept: set[tuple[str, str]]) -> None:
     """Delete verdicts on weights that are not among these pairs of label and hash."""
     for file in sorted((path / "verdicts").glob("*.json")):
-        if any((one.weights, one.weights_hash) not in there for one in _read(file)):
+        if any((one.weights, one.weights_hash) not in kept for one in _read(file)):
             files.remove(file)
 
 

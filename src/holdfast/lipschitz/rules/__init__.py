@@ -36,8 +36,8 @@ from holdfast.lipschitz.rules.pooling import (
     largest,
     max_pooled,
 )
-from holdfast.lipschitz.site import Rule
 from holdfast.lipschitz.slopes import ACTIVATIONS
+from holdfast.lipschitz.tally import Rule
 
 # fmt: off
 _MOVES = (

@@ -11,8 +11,8 @@ from holdfast.lipschitz.activations import Householder
 from holdfast.lipschitz.norms import concatenated, double
 from holdfast.lipschitz.rounding import ELEMENTARY
 from holdfast.lipschitz.rules.options import spread
-from holdfast.lipschitz.site import Site
 from holdfast.lipschitz.slopes import ACTIVATIONS
+from holdfast.lipschitz.tally import Site
 from holdfast.lipschitz.values import Value
 
 

@@ -16,7 +16,7 @@ from holdfast.lipschitz.norms import ORDER, Dense, Diagonal, Pair, double, repea
 from holdfast.lipschitz.rounding import ELEMENTARY, gamma, outward
 from holdfast.lipschitz.rules.moves import padded
 from holdfast.lipschitz.rules.options import margins, pair, spread
-from holdfast.lipschitz.site import Site
+from holdfast.lipschitz.tally import Site
 from holdfast.lipschitz.values import Pairs, Value
 
 

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from holdfast.lipschitz.norms import CircularPadding, Diagonal, concatenated, repeated
-from holdfast.lipschitz.site import Site
+from holdfast.lipschitz.tally import Site
 from holdfast.lipschitz.values import Step, Value
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.lipschitz.norms import Pair, repeated
-from holdfast.lipschitz.site import Site
+from holdfast.lipschitz.tally import Site
 from holdfast.lipschitz.values import Value
 
 

@@ -17,7 +17,7 @@ from holdfast.lipschitz.norms import Dense, Sums, non_negative_sums, repeated
 from holdfast.lipschitz.rounding import ELEMENTARY, outward
 from holdfast.lipschitz.rules.activations import larger
 from holdfast.lipschitz.rules.options import margins, pair
-from holdfast.lipschitz.site import Site
+from holdfast.lipschitz.tally import Site
 from holdfast.lipschitz.values import Value
 
 

@@ -75,14 +75,14 @@ def flatness(
     if not parameters:
         raise ModelError("flatness: expected a network with parameters, got one without")
     for radius in radii:
-        found = []
+        measured = []
         for draw in range(draws if radius else 1):
             moved = {
                 name: parameters[name] + radius * change
                 for name, change in directions(parameters, draw, by_filter=by_filter, seed=seed).items()
             }
-            found.append(_judge(model, {**parameters, **moved}, x, y, loss, batch_size))
-        losses, errors = zip(*found, strict=True)
+            measured.append(_judge(model, {**parameters, **moved}, x, y, loss, batch_size))
+        losses, errors = zip(*measured, strict=True)
         yield Level(radius, losses, errors)
 
 

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from holdfast.attacks import APGD, PGD
-from holdfast.attacks.to_the_end import to_the_end
+from holdfast.attacks.persistence import make_persistent
 from holdfast.ensembles import GradientRatio, Mixing, NearestNeighbours, Probability
 from holdfast.ensembles.composite import Pair, aimed
 from holdfast.ensembles.magnitudes import class_magnitudes
@@ -97,7 +97,7 @@ def attacked(attempts: Sequence[Attempt], x: Tensor, y: Tensor, *, rng: Streams 
     rng = streams(rng, x)
     yield x
     for one in attempts:
-        yield to_the_end(one.attack)(one.aim, x, y, rng=rng.split(one.name)).detach()
+        yield make_persistent(one.attack)(one.aim, x, y, rng=rng.split(one.name)).detach()
 
 
 @in_evaluation_mode

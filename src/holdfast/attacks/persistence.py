@@ -17,12 +17,12 @@ PERSISTENT = (PGD, APGD, TargetedAPGD, FGSM, RFGSM)
 """Attacks that can, or must, use all their steps on every example."""
 
 
-def to_the_end(attack: Attack) -> Attack:
+def make_persistent(attack: Attack) -> Attack:
     """The attack, and any attack inside it, without stopping at the first success."""
     change: Any = replace
     inside = getattr(attack, "attack", None)
     if callable(inside):
-        persistent = to_the_end(inside)
+        persistent = make_persistent(inside)
         attack = attack if persistent is inside else change(attack, attack=persistent)
     return change(attack, until_lost=False) if getattr(attack, "until_lost", False) else attack
 

@@ -10,7 +10,9 @@ from torch import Tensor, nn
 
 
 @contextmanager
-def instead(whole: Sequence[object], tensors: Sequence[Tensor], others: Sequence[Tensor]) -> Iterator[None]:
+def temporarily_replaced(
+    whole: Sequence[object], tensors: Sequence[Tensor], others: Sequence[Tensor]
+) -> Iterator[None]:
     """Parameters or buffers of modules replaced for a while, wherever they occur; afterwards the very same as before.
 
     Not `torch.func.functional_call`: of a module that has two names, as in Fabric's wrapper, it puts the replacement
@@ -45,5 +47,5 @@ def buffers_of(whole: Sequence[object]) -> list[Tensor]:
 
 def _modules(whole: Sequence[object]) -> list[Any]:
     """All modules, each once."""
-    found = (module for one in whole if isinstance(one, nn.Module) for module in one.modules())
-    return list(dict.fromkeys(found))
+    modules = (module for one in whole if isinstance(one, nn.Module) for module in one.modules())
+    return list(dict.fromkeys(modules))
