@@ -69,14 +69,14 @@ def command(
     study = open_study(plan, directory, storage)
     run = _alone if workers == 1 else _together
     run(errand, plan, study, trials(plan), workers, quiet=as_json)
-    found = read_findings(study, plan, trials(plan))
-    if not found.complete:
-        raise TrainingError(f"{plan.name}: no trial of {len(found.trials)} was completed; {_first_error(found)}")
-    files = _write(found, plan, directory)
+    findings = read_findings(study, plan, trials(plan))
+    if not findings.complete:
+        raise TrainingError(f"{plan.name}: no trial of {len(findings.trials)} was completed; {_first_error(findings)}")
+    files = _write(findings, plan, directory)
     if as_json:
-        echo_json(_record(found, directory, files))
+        echo_json(_record(findings, directory, files))
     else:
-        _show(found, directory, files)
+        _show(findings, directory, files)
         say(f"device: {trained_on(next(plan.ends()).train.fabric.accelerator, device)}")
 
 
@@ -187,12 +187,12 @@ def _worker(errand: Errand, parent: int, problems: Any) -> None:
         records.close()  # type: ignore[attr-defined]
 
 
-def _first_error(found: Findings) -> str:
-    errors = [trial.error for trial in found.trials if trial.error]
+def _first_error(findings: Findings) -> str:
+    errors = [trial.error for trial in findings.trials if trial.error]
     return f"the first failed with: {errors[0]}" if errors else "none has ended"
 
 
-def _write(found: Findings, plan: Plan, directory: Path) -> dict[str, Any]:
+def _write(findings: Findings, plan: Plan, directory: Path) -> dict[str, Any]:
     """Recipes of the best trials and the page."""
     import shutil
 
@@ -205,45 +205,45 @@ def _write(found: Findings, plan: Plan, directory: Path) -> dict[str, Any]:
             file.write(text.encode())
         return path
 
-    if len(found.goals) == 1:
-        recipes = [write(directory / "best.yaml", found.best[0], f"{plan.name}-best")]
+    if len(findings.goals) == 1:
+        recipes = [write(directory / "best.yaml", findings.best[0], f"{plan.name}-best")]
     else:
         shutil.rmtree(directory / "pareto", ignore_errors=True)
         recipes = [
             write(directory / "pareto" / f"{one.number:04d}.yaml", one, f"{plan.name}-{one.number:04d}")
-            for one in found.best
+            for one in findings.best
         ]
     texts = [recipe.read_text(encoding="utf-8") for recipe in recipes]
-    page = write_search(found, directory / "search.html", recipes=texts)
+    page = write_search(findings, directory / "search.html", recipes=texts)
     return {"recipes": [str(recipe) for recipe in recipes], "report": str(page)}
 
 
-def _record(found: Findings, directory: Path, files: dict[str, Any]) -> dict[str, Any]:
+def _record(findings: Findings, directory: Path, files: dict[str, Any]) -> dict[str, Any]:
     """For machines."""
     from holdfast.search.plots import savings
 
-    saved = savings(found)
+    saved = savings(findings)
     return {
-        "name": found.name,
+        "name": findings.name,
         "path": str(directory),
         "objective": [
-            {"label": goal.label, "direction": "maximize" if goal.maximize else "minimize"} for goal in found.goals
+            {"label": goal.label, "direction": "maximize" if goal.maximize else "minimize"} for goal in findings.goals
         ],
-        "best": [trial.number for trial in found.best],
+        "best": [trial.number for trial in findings.best],
         "trials": [
             {
                 "number": trial.number,
                 "state": trial.state,
-                "parameters": {path: found.value(trial, path) for path in trial.drawn},
+                "parameters": {path: findings.value(trial, path) for path in trial.drawn},
                 "values": list(trial.values) or None,
                 "epochs": trial.epochs,
                 "seconds": trial.seconds,
                 "scores": dict(trial.scores or {}),
                 "error": trial.error,
             }
-            for trial in found.trials
+            for trial in findings.trials
         ],
-        "importance": [dict(one) for one in found.importance],
+        "importance": [dict(one) for one in findings.importance],
         "savings": {
             "pruned_seconds": saved.pruned,
             "full_seconds": saved.full,
@@ -255,41 +255,41 @@ def _record(found: Findings, directory: Path, files: dict[str, Any]) -> dict[str
     }
 
 
-def _show(found: Findings, directory: Path, files: dict[str, Any]) -> None:
+def _show(findings: Findings, directory: Path, files: dict[str, Any]) -> None:
     """For people."""
     from holdfast.search.plots import savings
 
-    goals, saved = found.goals, savings(found)
+    goals, saved = findings.goals, savings(findings)
     first = goals[0].maximize
-    shown = found.best if len(goals) > 1 else _ordered(found.complete, first)[:SHOWN]
-    title = f"{found.name}: " + (
-        "Pareto front" if len(goals) > 1 else f"best {len(shown)} of {len(found.trials)} trials"
+    shown = findings.best if len(goals) > 1 else _ordered(findings.complete, first)[:SHOWN]
+    title = f"{findings.name}: " + (
+        "Pareto front" if len(goals) > 1 else f"best {len(shown)} of {len(findings.trials)} trials"
     )
     rows = [
         [
             f"{trial.number:04d}",
             *(_value(value, goal.share) for value, goal in zip(trial.values, goals, strict=True)),
-            *(_parameter(found.value(trial, path)) for path in found.ranges),
+            *(_parameter(findings.value(trial, path)) for path in findings.ranges),
             f"{trial.epochs}/{trial.planned}",
         ]
         for trial in shown
     ]
-    table(["trial", *(goal.label for goal in goals), *found.labels.values(), "epochs"], rows, title=title)
+    table(["trial", *(goal.label for goal in goals), *findings.labels.values(), "epochs"], rows, title=title)
     states = ("complete", "pruned", "failed", "lost", "running", "waiting")
-    counts = ", ".join(f"{found.count(state)} {state}" for state in states if found.count(state))
-    say(f"{len(found.trials)} trials: {counts}")
-    if found.count("pruned"):
+    counts = ", ".join(f"{findings.count(state)} {state}" for state in states if findings.count(state))
+    say(f"{len(findings.trials)} trials: {counts}")
+    if findings.count("pruned"):
         say(
             f"training took {saved.pruned:.1f} s instead of about {saved.full:.1f} s without pruning: "
             f"{saved.gain:.2f} times faster, as long as {saved.equivalent:.1f} whole trials"
         )
-    for trial in found.trials:
+    for trial in findings.trials:
         if trial.state == "failed":
             say(f"trial {trial.number} failed: {trial.error}")
     if any(goal.split == "test" for goal in goals):
         say("the objective was measured on test images: their numbers are too good to report")
-    if found.count("running"):
-        say(f"{found.count('running')} trials are under way elsewhere; repeat the command when they have ended")
+    if findings.count("running"):
+        say(f"{findings.count('running')} trials are under way elsewhere; repeat the command when they have ended")
     for recipe in files["recipes"]:
         say(f"recipe: {recipe}")
     say(f"report: {files['report']}")

@@ -23,27 +23,27 @@ WORD = 18
 STATES = {"complete": "complete", "pruned": "given up", "failed": "failed", "lost": "worker lost, run again"}
 
 
-def search_figures(found: Findings) -> dict[str, list[Figure]]:
+def search_figures(findings: Findings) -> dict[str, list[Figure]]:
     """All charts by the part of the page that shows them."""
     return {
-        "front": _front(found),
-        "history": [_history(found, goal) for goal in range(len(found.goals))],
-        "epochs": _intermediate(found),
-        "importance": [_importance(found, goal) for goal in range(len(found.goals)) if found.importance[goal]],
-        "slices": [_slice(found, path, goal) for goal in range(len(found.goals)) for path in ordered(found)],
-        "contours": _contours(found),
-        "sensitivity": _sensitivities(found),
+        "front": _front(findings),
+        "history": [_history(findings, goal) for goal in range(len(findings.goals))],
+        "epochs": _intermediate(findings),
+        "importance": [_importance(findings, goal) for goal in range(len(findings.goals)) if findings.importance[goal]],
+        "slices": [_slice(findings, path, goal) for goal in range(len(findings.goals)) for path in ordered(findings)],
+        "contours": _contours(findings),
+        "sensitivity": _sensitivities(findings),
     }
 
 
-def ordered(found: Findings) -> list[str]:
+def ordered(findings: Findings) -> list[str]:
     """Ranges, the most important for the first goal first."""
-    return [*found.importance[0], *(path for path in found.ranges if path not in found.importance[0])]
+    return [*findings.importance[0], *(path for path in findings.ranges if path not in findings.importance[0])]
 
 
-def _history(found: Findings, goal: int) -> Figure:
-    points, best = history(found, goal)
-    aim = found.goals[goal]
+def _history(findings: Findings, goal: int) -> Figure:
+    points, best = history(findings, goal)
+    aim = findings.goals[goal]
     curves = (
         Curve(0, "best so far", best.x, best.y, form="steps"),
         Curve(0, "complete trial", points.x, points.y, form="points"),
@@ -52,19 +52,19 @@ def _history(found: Findings, goal: int) -> Figure:
     return _hover(drawn, [None, points.numbers])
 
 
-def _intermediate(found: Findings) -> list[Figure]:
+def _intermediate(findings: Findings) -> list[Figure]:
     """Scores by epoch, as far as the pruner saw them; trials that it gave up are grey."""
-    trials = [trial for trial in found.trials if trial.steps]
+    trials = [trial for trial in findings.trials if trial.steps]
     if not trials:
         return []
     order = sorted(trials, key=lambda trial: trial.state == "complete")  # grey ones behind
     curves = tuple(Curve(0, str(trial.number), *_columns(trial.steps), form="line") for trial in order)
-    share = Goal(score=found.judged).share
+    share = Goal(score=findings.judged).share
     drawn = figure(
-        Chart(f"Validation {found.judged.replace('_', ' ')}", "epoch", curves, share, whole=False), [""], "epochs-0"
+        Chart(f"Validation {findings.judged.replace('_', ' ')}", "epoch", curves, share, whole=False), [""], "epochs-0"
     )
     for trace, trial in zip(drawn.spec["data"], order, strict=True):
-        best, kept = trial in found.best, trial.state == "complete"
+        best, kept = trial in findings.best, trial.state == "complete"
         ink = "var(--series-1)" if best else "var(--series-0)" if kept else QUIET
         trace["line"] = {"color": ink, "width": 3 if best else 1.5, "dash": "solid"}
         trace["marker"] = {"color": ink, "size": 5 if len(trial.steps) == 1 else 3}
@@ -74,11 +74,11 @@ def _intermediate(found: Findings) -> list[Figure]:
     return [replace(_relaxed(drawn), keys=keys)]
 
 
-def _importance(found: Findings, goal: int) -> Figure:
-    shares = found.importance[goal]
-    empty = Chart(f"Importance for {found.goals[goal].label}", "share", (), False)
+def _importance(findings: Findings, goal: int) -> Figure:
+    shares = findings.importance[goal]
+    empty = Chart(f"Importance for {findings.goals[goal].label}", "share", (), False)
     drawn = figure(empty, [""], f"importance-{goal}")
-    names = [plain(found.labels[path]) for path in shares]
+    names = [plain(findings.labels[path]) for path in shares]
     bars = {
         "type": "bar", "orientation": "h", "x": list(shares.values()), "y": names,
         "marker": {"color": "var(--series-0)"}, "hovertemplate": "%{y}: %{x:.1%}<extra></extra>",
@@ -91,40 +91,41 @@ def _importance(found: Findings, goal: int) -> Figure:
     return replace(drawn, spec={"data": [bars], "layout": layout})
 
 
-def _slice(found: Findings, path: str, goal: int) -> Figure:
-    aim, along = found.goals[goal], axis(found, path)
-    points = slice_(found, path, goal)
-    best = [number in [trial.number for trial in found.best] for number in points.numbers]
+def _slice(findings: Findings, path: str, goal: int) -> Figure:
+    aim, along = findings.goals[goal], axis(findings, path)
+    points = slice_(findings, path, goal)
+    best = [number in [trial.number for trial in findings.best] for number in points.numbers]
     curves = [_some(points, best, "complete trial", keep=False), _some(points, best, "best", keep=True)]
     shown = [(curve, numbers) for curve, numbers in curves if curve.x]
     chart = Chart(f"{aim.label} over {along.title}", along.title, tuple(c for c, _ in shown), aim.share, whole=False)
-    drawn = _hover(_drawn(chart, f"slice-{goal}-{list(found.ranges).index(path)}"), [n for _, n in shown])
+    drawn = _hover(_drawn(chart, f"slice-{goal}-{list(findings.ranges).index(path)}"), [n for _, n in shown])
     _along(drawn.spec["layout"]["xaxis"], along)
     return drawn
 
 
 def _some(points: Points, which: Sequence[bool], kind: str, *, keep: bool) -> tuple[Curve, tuple[int, ...]]:
-    places = [place for place, there in enumerate(which) if there == keep]
+    places = [place for place, chosen in enumerate(which) if chosen == keep]
     x, y = (tuple(column[place] for place in places) for column in (points.x, points.y))
     return Curve(0, kind, x, y, form="points"), tuple(points.numbers[place] for place in places)
 
 
-def _contours(found: Findings) -> list[Figure]:
+def _contours(findings: Findings) -> list[Figure]:
     """Each goal over the pairs of the most important ranges."""
     drawn = []
-    numbers = [path for path in ordered(found) if not axis(found, path).ticks]  # there is nothing between two choices
-    for goal, (across, up) in itertools.product(range(len(found.goals)), itertools.combinations(numbers[:PAIRS], 2)):
-        made = _contour(found, across, up, goal)
+    # Between two choices there is nothing.
+    numbers = [path for path in ordered(findings) if not axis(findings, path).ticks]
+    for goal, (across, up) in itertools.product(range(len(findings.goals)), itertools.combinations(numbers[:PAIRS], 2)):
+        made = _contour(findings, across, up, goal)
         drawn += [] if made is None else [made]
     return drawn
 
 
-def _contour(found: Findings, across: str, up: str, goal: int) -> Figure | None:
-    seen, aim = surface(found, across, up, goal), found.goals[goal]
+def _contour(findings: Findings, across: str, up: str, goal: int) -> Figure | None:
+    seen, aim = surface(findings, across, up, goal), findings.goals[goal]
     if seen is None:
         return None
-    along, upwards = axis(found, across), axis(found, up)
-    places = [list(found.ranges).index(path) for path in (across, up)]
+    along, upwards = axis(findings, across), axis(findings, up)
+    places = [list(findings.ranges).index(path) for path in (across, up)]
     chart = Chart(f"{aim.label} over {along.title} and {upwards.title}", along.title, (), aim.share, whole=False)
     drawn = figure(chart, [""], f"contour-{goal}-{places[0]}-{places[1]}")
     shading = {
@@ -147,21 +148,21 @@ def _contour(found: Findings, across: str, up: str, goal: int) -> Figure | None:
     return replace(drawn, spec={"data": [shading, dots], "layout": layout})
 
 
-def _sensitivities(found: Findings) -> list[Figure]:
-    seen = [sensitivity(found, path) for path in ordered(found)] if found.best else []
-    return [drawn for number, one in enumerate(seen) for drawn in _sensitivity(found, one, number)]
+def _sensitivities(findings: Findings) -> list[Figure]:
+    seen = [sensitivity(findings, path) for path in ordered(findings)] if findings.best else []
+    return [drawn for number, one in enumerate(seen) for drawn in _sensitivity(findings, one, number)]
 
 
-def _sensitivity(found: Findings, seen: Sensitivity, number: int) -> list[Figure]:
+def _sensitivity(findings: Findings, seen: Sensitivity, number: int) -> list[Figure]:
     """Scores that are shares in one chart; others would need an axis of their own."""
     shares = {name: points for name, points in seen.scores.items() if Goal(score=_word(name)).share}
     if not shares or len(next(iter(shares.values())).x) < 2:
         return []
     curves = tuple(Curve(0, name.replace("_", " "), points.x, points.y, form="line") for name, points in shares.items())
     held = ", ".join(
-        f"{found.labels[path]} ≈ {parameter_text(found.ranges[path].decode(v))}" for path, v in seen.held.items()
+        f"{findings.labels[path]} ≈ {parameter_text(findings.ranges[path].decode(v))}" for path, v in seen.held.items()
     )
-    along = axis(found, seen.path)
+    along = axis(findings, seen.path)
     title = f"{along.title}{f' with {held}' if held else ''}"
     drawn = _hover(
         _drawn(Chart(title, along.title, curves, True, whole=False), f"sensitivity-{number}"),
@@ -176,13 +177,13 @@ def _word(name: str) -> str:
     return name.partition(" of ")[0]
 
 
-def _front(found: Findings) -> list[Figure]:
+def _front(findings: Findings) -> list[Figure]:
     """Two goals against each other, for every pair."""
     drawn = []
-    for first, second in itertools.combinations(range(len(found.goals)), 2):
-        across, up = found.goals[first], found.goals[second]
-        others = [trial for trial in found.complete if trial not in found.best]
-        front = sorted(found.best, key=lambda trial: trial.values[first])
+    for first, second in itertools.combinations(range(len(findings.goals)), 2):
+        across, up = findings.goals[first], findings.goals[second]
+        others = [trial for trial in findings.complete if trial not in findings.best]
+        front = sorted(findings.best, key=lambda trial: trial.values[first])
         groups = [("other trials", others, "points"), ("Pareto front", front, "line")]
         curves = [
             (Curve(0, kind, *_columns([(t.values[first], t.values[second]) for t in some]), form=form), some)  # type: ignore[arg-type]

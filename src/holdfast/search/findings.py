@@ -60,7 +60,7 @@ class Findings:
         goals: what was optimised.
         ranges: what was searched for, by path.
         trials: in the order of their numbers.
-        asked: how many trials were asked for.
+        requested: how many trials were requested.
         judged: name of the score that the pruner looked at.
         importance: for each goal the share of each range, largest first; empty with too few trials.
     """
@@ -69,7 +69,7 @@ class Findings:
     goals: tuple[Goal, ...]
     ranges: Mapping[str, Range]
     trials: tuple[TrialRecord, ...]
-    asked: int
+    requested: int
     judged: str
     importance: tuple[Mapping[str, float], ...]
 
@@ -82,8 +82,8 @@ class Findings:
     def best(self) -> tuple[TrialRecord, ...]:
         """The best trial, of equal ones the first; or with several goals the Pareto front."""
         front = pareto_front([trial.values for trial in self.complete], [goal.maximize for goal in self.goals])
-        found = tuple(self.complete[place] for place in front)
-        return found if len(self.goals) > 1 else found[:1]
+        front_trials = tuple(self.complete[place] for place in front)
+        return front_trials if len(self.goals) > 1 else front_trials[:1]
 
     @cached_property
     def labels(self) -> Mapping[str, str]:
@@ -99,7 +99,7 @@ class Findings:
         return self.ranges[path].decode(trial.drawn[path])
 
 
-def read_findings(study: Study, plan: Plan, asked: int) -> Findings:
+def read_findings(study: Study, plan: Plan, requested: int) -> Findings:
     """What a study holds."""
     looked = judged(plan.settings, plan.probe())
     return Findings(
@@ -107,7 +107,7 @@ def read_findings(study: Study, plan: Plan, asked: int) -> Findings:
         goals=plan.settings.objective,
         ranges=plan.ranges,
         trials=tuple(_record(trial, looked.sign) for trial in study.get_trials(deepcopy=False)),
-        asked=asked,
+        requested=requested,
         judged=looked.name,
         importance=importances(study),
     )
@@ -115,11 +115,11 @@ def read_findings(study: Study, plan: Plan, asked: int) -> Findings:
 
 def best_recipe(plan: Plan, trial: TrialRecord, name: str) -> str:
     """The recipe of a trial as a file that `holdfast run` accepts, with a word on where it comes from."""
-    found = ", ".join(
+    values = ", ".join(
         f"{goal.label} {value:z.6g}" for goal, value in zip(plan.settings.objective, trial.values, strict=True)
     )
-    said = "".join(f"#   {path}: {plan.ranges[path].decode(value)}\n" for path, value in trial.drawn.items())
-    head = f"# Trial {trial.number} of the search {plan.name}: {found}. Found by search:\n{said}"
+    drawn = "".join(f"#   {path}: {plan.ranges[path].decode(value)}\n" for path, value in trial.drawn.items())
+    head = f"# Trial {trial.number} of the search {plan.name}: {values}. Found by search:\n{drawn}"
     return head + to_yaml(plan.recipe(trial.drawn, name), Recipe)
 
 

@@ -38,7 +38,7 @@ class Plan:
         settings: the section `search`.
         ranges: what is searched for, by the path of its field.
         paths: the steps to each of them.
-        said: the recipe's values, with ranges in it.
+        content: the recipe's values, with ranges in it.
         where: names the place of a path, given how checks were written out.
     """
 
@@ -46,7 +46,7 @@ class Plan:
     settings: SearchRecipe
     ranges: Mapping[str, Range]
     paths: Mapping[str, Steps]
-    said: Mapping[str, Any]
+    content: Mapping[str, Any]
     where: Callable[[Origins], Where]
 
     def recipe(self, drawn: Mapping[str, Any], name: str) -> Recipe:
@@ -66,7 +66,7 @@ class Plan:
         return self.recipe(drawn, f"{self.name}/trials/{number:04d}")
 
     def _filled(self, values: Mapping[str, Any], name: str) -> Recipe:
-        one = copy.deepcopy(dict(self.said))
+        one = copy.deepcopy(dict(self.content))
         for path, value in values.items():
             _put(one, self.paths[path], copy.deepcopy(value))
         origins = write_out_sweeps(one, Path(self.name))
@@ -120,31 +120,31 @@ def parse_plan(text: str, overrides: Sequence[str] = (), *, file: Path = Path("r
         RecipeError: one line with file and line, for ranges and sections that cannot be, for a recipe without ranges
             and for values that the recipe would refuse.
     """
-    said, lines = read_yaml(text, file)
-    if not isinstance(said, dict):
-        raise RecipeError(f"{file}: expected a mapping with name, data, model, ...; got {type(said).__name__}")
-    section = said.pop(SECTION, None) or {}
+    content, lines = read_yaml(text, file)
+    if not isinstance(content, dict):
+        raise RecipeError(f"{file}: expected a mapping with name, data, model, ...; got {type(content).__name__}")
+    section = content.pop(SECTION, None) or {}
     for change in overrides:
         own = change.removeprefix(f"{SECTION}.")
         if own != change and isinstance(section, dict):
             override(section, own, SearchRecipe, example="search.trials=10")
         else:
-            override(said, change)
+            override(content, change)
     where = places_of(file, lines, "", {})
     for several in ("variants", "seeds"):
-        if said.pop(several, None) is not None:
+        if content.pop(several, None) is not None:
             raise RecipeError(f"{where((several,))}: a search is about one run; leave this out, or make it a choice")
-    found = {".".join(map(str, path)): (path, _range(value, path, where)) for path, value in _ranges(said, ())}
-    if not found:
+    ranges = {".".join(map(str, path)): (path, _range(value, path, where)) for path, value in _ranges(content, ())}
+    if not ranges:
         raise RecipeError(
             f"{file}: expected a range in the place of a value, such as {{search: log, low: 0.001, high: 1}}; got none"
         )
     plan = Plan(
-        name=str(said.get("name") or file.stem),
+        name=str(content.get("name") or file.stem),
         settings=_settings(section, file, where),
-        ranges={name: one for name, (_, one) in found.items()},
-        paths={name: path for name, (path, _) in found.items()},
-        said=said,
+        ranges={name: one for name, (_, one) in ranges.items()},
+        paths={name: path for name, (path, _) in ranges.items()},
+        content=content,
         where=lambda origins: places_of(file, lines, "", origins),
     )
     _agrees(plan, plan.probe(), where)
@@ -196,9 +196,9 @@ def _range(value: Mapping[str, Any], path: Steps, where: Where) -> Range:
     return read
 
 
-def _put(said: Any, path: Steps, value: Any) -> None:
+def _put(holder: Any, path: Steps, value: Any) -> None:
     """Set what stands at a path."""
     *steps, last = path
     for step in steps:
-        said = said[step]
-    said[last] = value
+        holder = holder[step]
+    holder[last] = value

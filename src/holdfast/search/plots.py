@@ -50,11 +50,11 @@ class Savings:
         return self.trials / self.gain
 
 
-def savings(found: Findings) -> Savings:
+def savings(findings: Findings) -> Savings:
     """What pruning saved in a search."""
-    ran = [trial for trial in found.trials if trial.state in ("complete", "pruned") and trial.epochs]
+    ran = [trial for trial in findings.trials if trial.state in ("complete", "pruned") and trial.epochs]
     whole = [one.seconds * (one.planned / one.epochs if one.state == "pruned" else 1.0) for one in ran]
-    single = found.best[0].number if found.best and len(found.goals) == 1 else None
+    single = findings.best[0].number if findings.best and len(findings.goals) == 1 else None
     return Savings(sum(trial.seconds for trial in ran), sum(whole), len(ran), single)
 
 
@@ -88,30 +88,30 @@ class Axis:
     ticks: tuple[str, ...] = ()
 
 
-def axis(found: Findings, path: str) -> Axis:
+def axis(findings: Findings, path: str) -> Axis:
     """The axis of a range."""
-    one = found.ranges[path]
-    return Axis(found.labels[path], isinstance(one, Log), one.grid() if isinstance(one, Choice) else ())
+    one = findings.ranges[path]
+    return Axis(findings.labels[path], isinstance(one, Log), one.grid() if isinstance(one, Choice) else ())
 
 
-def position(found: Findings, path: str, trial: TrialRecord) -> float:
+def position(findings: Findings, path: str, trial: TrialRecord) -> float:
     """Where a trial lies on the axis of a range."""
-    one, drawn = found.ranges[path], trial.drawn[path]
+    one, drawn = findings.ranges[path], trial.drawn[path]
     return float(one.grid().index(drawn)) if isinstance(one, Choice) else float(drawn)
 
 
-def history(found: Findings, goal: int) -> tuple[Points, Points]:
+def history(findings: Findings, goal: int) -> tuple[Points, Points]:
     """Values of all complete trials, and the best so far after each of them."""
-    values = [trial.values[goal] for trial in found.complete]
-    better = max if found.goals[goal].maximize else min
-    numbers = tuple(trial.number for trial in found.complete)
+    values = [trial.values[goal] for trial in findings.complete]
+    better = max if findings.goals[goal].maximize else min
+    numbers = tuple(trial.number for trial in findings.complete)
     x = tuple(float(number) for number in numbers)
     return Points(x, tuple(values), numbers), Points(x, tuple(itertools.accumulate(values, better)), numbers)
 
 
-def slice_(found: Findings, path: str, goal: int) -> Points:
+def slice_(findings: Findings, path: str, goal: int) -> Points:
     """A goal over one range, all else as it came."""
-    points = sorted((position(found, path, one), one.values[goal], one.number) for one in found.complete)
+    points = sorted((position(findings, path, one), one.values[goal], one.number) for one in findings.complete)
     x, y, numbers = zip(*points, strict=True) if points else ((), (), ())
     return Points(x, y, numbers)
 
@@ -135,13 +135,13 @@ class Surface:
     values: tuple[float, ...]
 
 
-def surface(found: Findings, across: str, up: str, goal: int, *, resolution: int = 33) -> Surface | None:
+def surface(findings: Findings, across: str, up: str, goal: int, *, resolution: int = 33) -> Surface | None:
     """A goal over two ranges, linear between the complete trials and unknown outside of them.
 
     All other ranges are as they came, so that it is a view, not a cut. None where trials do not span an area.
     """
-    trials = found.complete
-    places = np.array([[found.ranges[p].place(t.drawn[p]) for p in (across, up)] for t in trials]).reshape(-1, 2)
+    trials = findings.complete
+    places = np.array([[findings.ranges[p].place(t.drawn[p]) for p in (across, up)] for t in trials]).reshape(-1, 2)
     values = np.array([trial.values[goal] for trial in trials])
     grid = np.linspace(0, 1, resolution)
     try:
@@ -149,9 +149,9 @@ def surface(found: Findings, across: str, up: str, goal: int, *, resolution: int
     except (QhullError, ValueError):
         return None
     rows = tuple(tuple(float(v) if math.isfinite(v) else None for v in row) for row in z)
-    x, y = (tuple(position(found, path, trial) for trial in trials) for path in (across, up))
+    x, y = (tuple(position(findings, path, trial) for trial in trials) for path in (across, up))
     numbers = tuple(trial.number for trial in trials)
-    along, upwards = (tuple(_at(found.ranges[path], place) for place in grid) for path in (across, up))
+    along, upwards = (tuple(_at(findings.ranges[path], place) for place in grid) for path in (across, up))
     return Surface(along, upwards, rows, Points(x, y, numbers), tuple(map(float, values)))
 
 
@@ -180,7 +180,7 @@ class Sensitivity:
 
 
 def sensitivity(
-    found: Findings, path: str, held: Mapping[str, Any] | None = None, *, band: float = BAND
+    findings: Findings, path: str, held: Mapping[str, Any] | None = None, *, band: float = BAND
 ) -> Sensitivity:
     r"""All scores of the complete trials over one range, of those that agree in the other ranges.
 
@@ -189,33 +189,33 @@ def sensitivity(
     trials; in a search over both, these are the trials near the held :math:`\xi`.
 
     Args:
-        found: the search.
+        findings: those of the search.
         path: the range that varies.
         held: values of the others; those of the best trial when None.
         band: how far, as a share of its range, another value may lie from its held value. Choices must be equal.
     """
     if held is None:
-        held = found.best[0].drawn if found.best else {}
+        held = findings.best[0].drawn if findings.best else {}
     others = {other: value for other, value in held.items() if other != path}
-    near = [trial for trial in found.complete if all(_near(found, trial, *one, band) for one in others.items())]
-    near = sorted(near, key=lambda trial: position(found, path, trial))
-    names = dict.fromkeys(name for trial in near for name in _scores(found, trial))
+    near = [trial for trial in findings.complete if all(_near(findings, trial, *one, band) for one in others.items())]
+    near = sorted(near, key=lambda trial: position(findings, path, trial))
+    names = dict.fromkeys(name for trial in near for name in _scores(findings, trial))
     scores = {}
     for name in names:
-        having = [trial for trial in near if name in _scores(found, trial)]
-        x = tuple(position(found, path, trial) for trial in having)
-        y = tuple(_scores(found, trial)[name] for trial in having)
+        having = [trial for trial in near if name in _scores(findings, trial)]
+        x = tuple(position(findings, path, trial) for trial in having)
+        y = tuple(_scores(findings, trial)[name] for trial in having)
         scores[name] = Points(x, y, tuple(trial.number for trial in having))
     return Sensitivity(path, others, scores)
 
 
-def _near(found: Findings, trial: TrialRecord, path: str, value: Any, band: float) -> bool:
-    one = found.ranges[path]
+def _near(findings: Findings, trial: TrialRecord, path: str, value: Any, band: float) -> bool:
+    one = findings.ranges[path]
     if isinstance(one, Choice):
         return bool(trial.drawn[path] == value)
     return abs(one.place(trial.drawn[path]) - one.place(value)) <= band + 1e-12
 
 
-def _scores(found: Findings, trial: TrialRecord) -> Mapping[str, float]:
-    own = {goal.label: value for goal, value in zip(found.goals, trial.values, strict=True) if goal.checks}
+def _scores(findings: Findings, trial: TrialRecord) -> Mapping[str, float]:
+    own = {goal.label: value for goal, value in zip(findings.goals, trial.values, strict=True) if goal.checks}
     return {**(trial.scores or {}), **own}

@@ -57,12 +57,12 @@ def open_study(plan: Plan, directory: Path, storage: str | None = None) -> Study
             sampler=sampler(plan),
             pruner=pruner(plan),
         )
-        there, now = study.user_attrs.get(IDENTITY), json.dumps(plan.identity(), sort_keys=True)
-        if there is None:
+        recorded, now = study.user_attrs.get(IDENTITY), json.dumps(plan.identity(), sort_keys=True)
+        if recorded is None:
             study.set_user_attr(IDENTITY, now)
-    if there not in (None, now):
+    if recorded not in (None, now):
         with _in_one_line(directory, storage):
-            paths = _differences(parse_json(there), json.loads(now))
+            paths = _differences(parse_json(recorded), json.loads(now))
         raise RecipeError(
             f"{directory}: holds a search of another recipe (differs in {', '.join(paths[:3])}); "
             "choose another name or --out, or start over with --fresh"
@@ -74,9 +74,9 @@ def forget_study(plan: Plan, directory: Path, storage: str | None = None) -> Non
     """Delete all trials with their runs."""
     if storage is not None:
         with _in_one_line(directory, storage):
-            there = _storage(directory, storage)
-            if plan.name in optuna.get_all_study_names(there):
-                optuna.delete_study(study_name=plan.name, storage=there)
+            database = _storage(directory, storage)
+            if plan.name in optuna.get_all_study_names(database):
+                optuna.delete_study(study_name=plan.name, storage=database)
     files.refuse_links(directory, error=LedgerError)
     for name in ("trials", "locks", "pareto"):
         shutil.rmtree(directory / name, ignore_errors=True)

@@ -44,11 +44,11 @@ def summary(rows: pl.DataFrame, goal: Goal) -> float:
     over = pl.col("value").mean() if goal.over == "mean" else pl.col("value").min() if least else pl.col("value").max()
     if goal.over == "worst" and goal.score in ("accuracy", "error"):
         here = _judged(here)
-    found = here.with_columns(value=quantity)
-    empty = found.filter(pl.col("value").is_null())
+    measured = here.with_columns(value=quantity)
+    empty = measured.filter(pl.col("value").is_null())
     if len(empty):
         raise LedgerError(f"search.objective: '{empty['check'][0]}' has no {goal.score}; choose another score")
-    return float(found.group_by("example").agg(over)["value"].mean())  # type: ignore[arg-type]
+    return float(measured.group_by("example").agg(over)["value"].mean())  # type: ignore[arg-type]
 
 
 def _require_attacked(rows: pl.DataFrame) -> None:
