@@ -140,7 +140,7 @@ def test_a_picture_of_too_many_pixels_is_refused_by_its_header(tmp_path, suffix)
 
 def test_a_picture_that_scaling_would_blow_up_is_refused(tmp_path):
     Image.new("L", (1, 5000)).save(tmp_path / "a.png")
-    with pytest.raises(DataError, match=r"a\.png: expected sides at most 1 : 100, came \(1, 5000\)"):
+    with pytest.raises(DataError, match=r"a\.png: expected sides at most 1 : 100, got \(1, 5000\)"):
         read_picture(tmp_path / "a.png", "RGB")
 
 

@@ -85,7 +85,7 @@ def test_a_missing_column_leaves_no_part(tmp_path):
 
 
 def test_an_empty_ledger_says_what_to_do(tmp_path):
-    with pytest.raises(LedgerError, match="found none; run `holdfast evaluate` first"):
+    with pytest.raises(LedgerError, match="got none; run `holdfast evaluate` first"):
         Ledger(tmp_path).read()
 
 

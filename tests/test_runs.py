@@ -93,7 +93,7 @@ def test_metadata_that_was_tampered_with_is_an_error_that_names_the_file(trained
 
 
 def test_a_directory_without_weights_is_named(tmp_path):
-    with pytest.raises(CheckpointError, match=r"expected a run with best\.safetensors or last\.safetensors; found nei"):
+    with pytest.raises(CheckpointError, match=r"expected a run with best\.safetensors or last\.safetensors; got nei"):
         load_model(tmp_path)
 
 

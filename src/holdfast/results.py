@@ -90,7 +90,7 @@ class Ledger:
         """All rows, ordered by weights, check (in the order of `natural`) and example."""
         frames = [_read_part(path) for path in self.parts()]
         if not frames:
-            raise LedgerError(f"{self.path}: expected a ledger with results, found none; run `holdfast evaluate` first")
+            raise LedgerError(f"{self.path}: expected a ledger with results, got none; run `holdfast evaluate` first")
         rows = pl.concat(frames)
         places = {check: place for place, check in enumerate(sorted(rows["check"].unique(), key=natural))}
         return rows.sort("weights", pl.col("check").replace_strict(places), "example", maintain_order=True)

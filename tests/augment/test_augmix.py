@@ -67,9 +67,9 @@ def test_leaves_out_what_corruptions_do_unless_told():
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({"width": 0}, "width: expected at least 1, came 0"),
-        ({"depth": 0}, "depth: expected at least 1, or -1 for 1 to 3, came 0"),
-        ({"severity": 11.0}, r"severity: expected a number in \[0, 10\], came 11.0"),
+        ({"width": 0}, "width: expected at least 1, got 0"),
+        ({"depth": 0}, "depth: expected at least 1, or -1 for 1 to 3, got 0"),
+        ({"severity": 11.0}, r"severity: expected a number in \[0, 10\], got 11.0"),
         ({"alpha": 0.0}, "alpha: expected a number in"),
     ],
 )

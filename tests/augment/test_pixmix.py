@@ -115,7 +115,7 @@ def test_a_folder_may_take_the_place_of_made_pictures(tmp_path):
 
 
 def test_refuses_folders_without_pictures(tmp_path):
-    with pytest.raises(DataError, match="expected a directory of images to mix, came none"):
+    with pytest.raises(DataError, match="expected a directory of images to mix, got none"):
         PixMix(mixing=str(tmp_path))(X)
     (tmp_path / "broken.png").write_text("no image")
     with pytest.raises(DataError, match=r"broken\.png: expected an image, cannot be read"):

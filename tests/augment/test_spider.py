@@ -238,12 +238,12 @@ def test_no_radius_is_plain_training():
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({"tau": -1.0}, "tau: expected a finite length, not negative, came -1.0"),
+        ({"tau": -1.0}, "tau: expected a finite length, not negative, got -1.0"),
         ({"tau": math.nan}, "tau: expected a finite length"),
         ({"xi": -0.1}, "xi: expected a number in"),
         ({"xi": 1.0}, "xi: expected a number in"),
-        ({"radius": "cauchy"}, "radius: expected one of uniform, half_normal, exponential, fixed, came 'cauchy'"),
-        ({"smoothing": "linear"}, "smoothing: expected one of exponential, geometric, constant, none, came 'linear'"),
+        ({"radius": "cauchy"}, "radius: expected one of uniform, half_normal, exponential, fixed, got 'cauchy'"),
+        ({"smoothing": "linear"}, "smoothing: expected one of exponential, geometric, constant, none, got 'linear'"),
         ({"smoothing": "geometric", "radius": "exponential"}, "geometric needs lengths up to tau"),
     ],
 )
@@ -255,5 +255,5 @@ def test_refuses_what_it_does_not_have(fields, sentence):
 def test_refuses_more_certainty_than_there_is():
     x = images(2, (1, 4, 4))
     assert Spider(xi=0.5).confidence(x, x, 2).tolist() == [1, 1]
-    with pytest.raises(RecipeError, match=r"spider\.xi: expected at most 1 - 1/2 for 2 classes, came 0.6"):
+    with pytest.raises(RecipeError, match=r"spider\.xi: expected at most 1 - 1/2 for 2 classes, got 0.6"):
         Spider(xi=0.6).confidence(x, x, 2)

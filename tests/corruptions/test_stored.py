@@ -47,11 +47,11 @@ def test_a_recipe_can_name_it(place):
 
 def test_other_data_is_refused(place):
     one, x = Stored(path=str(place), kind="fog", severity=1), torch.zeros(1, 1, 4, 4)
-    with pytest.raises(DataError, match="expected the labels of the test set, came others"):
+    with pytest.raises(DataError, match="expected the labels of the test set, got others"):
         one.take(torch.tensor([0]), x, torch.tensor([1]))
     with pytest.raises(DataError, match="expected an image for example 4, has 4 of each severity"):
         one.take(torch.tensor([4]), x, torch.tensor([1]))
-    with pytest.raises(DataError, match=r"expected images of shape \(3, 4, 4\), came \(1, 4, 4\)"):
+    with pytest.raises(DataError, match=r"expected images of shape \(3, 4, 4\), got \(1, 4, 4\)"):
         one.take(torch.tensor([0]), torch.zeros(1, 3, 4, 4), torch.tensor([0]))
     with pytest.raises(DataError, match=r"snow\.npy: not found"):
         Stored(path=str(place), kind="snow", severity=1).take(torch.tensor([0]), x, torch.tensor([0]))

@@ -56,13 +56,13 @@ def test_cifar100_has_the_coarse_label_first(tmp_path: Path) -> None:
 
 def test_a_broken_record_is_named(tmp_path: Path) -> None:
     write(tmp_path, TEN | {"data_batch_4.bin": TEN["data_batch_4.bin"][:-1]})
-    with pytest.raises(DataError, match=r"data_batch_4\.bin: expected records of 3073 bytes, came 6145 bytes"):
+    with pytest.raises(DataError, match=r"data_batch_4\.bin: expected records of 3073 bytes, got 6145 bytes"):
         Cifar10()(tmp_path)
 
 
 def test_a_wrong_label_is_named(tmp_path: Path) -> None:
     write(tmp_path, TEN | {"test_batch.bin": records(X[:2], np.array([3, 11], np.uint8))})
-    with pytest.raises(DataError, match=r"test_batch\.bin: expected labels in 0\.\.9, came 11 at index 1"):
+    with pytest.raises(DataError, match=r"test_batch\.bin: expected labels in 0\.\.9, got 11 at index 1"):
         Cifar10()(tmp_path)
 
 

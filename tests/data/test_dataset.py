@@ -53,21 +53,21 @@ def test_selection_by_mask_positions_and_slice_keeps_the_index() -> None:
 
 
 def test_lengths_must_agree() -> None:
-    with pytest.raises(DataError, match=r"^y: expected one label for each of 3 images, came 2$"):
+    with pytest.raises(DataError, match=r"^y: expected one label for each of 3 images, got 2$"):
         checked(torch.zeros(3, 1, 2, 2), torch.zeros(2, dtype=torch.int64), CLASSES, ("x", "y"))
 
 
 def test_a_training_split_needs_every_class() -> None:
     x, y = torch.zeros(2, 1, 2, 2), torch.tensor([0, 2])
     assert len(checked(x, y, CLASSES, "f")) == 2
-    with pytest.raises(DataError, match=r"^f: expected examples of every class, came none of class 1 'b'$"):
+    with pytest.raises(DataError, match=r"^f: expected examples of every class, got none of class 1 'b'$"):
         checked(x, y, CLASSES, "f", complete=True)
 
 
 def test_train_and_test_images_must_have_one_shape() -> None:
     one, other = (checked(torch.zeros(1, 1, 2, w), torch.tensor([0]), ("a",), "f") for w in (2, 3))
     assert Dataset("d", ("a",), one, one).shape == (1, 2, 2)
-    with pytest.raises(DataError, match=r"^d: expected test images of shape \(1, 2, 2\), came \(1, 2, 3\)$"):
+    with pytest.raises(DataError, match=r"^d: expected test images of shape \(1, 2, 2\), got \(1, 2, 3\)$"):
         Dataset("d", ("a",), one, other)
 
 
@@ -147,7 +147,7 @@ def test_a_subset_depends_on_the_seed_alone_and_not_on_the_class() -> None:
 
 @pytest.mark.parametrize("n", [0, -1, 11])
 def test_a_subset_has_between_one_and_all_examples(n: int) -> None:
-    with pytest.raises(DataError, match=f"^subset: expected between 1 and 10 examples, came {n}$"):
+    with pytest.raises(DataError, match=f"^subset: expected between 1 and 10 examples, got {n}$"):
         subset(split_of([5, 5]), n, 0)
 
 

@@ -113,7 +113,7 @@ def test_a_whole_file_is_not_fetched_again_and_a_wrong_one_is_left_alone(server:
     assert fetch(server, tmp_path) == [Progress("data.bin", len(CONTENT), len(CONTENT))]
     assert len(server.asked) == 1
     (tmp_path / "toy" / "data.bin").write_bytes(b"mine")
-    with pytest.raises(DataError, match=r"data\.bin: expected SHA-256 .*, came .*; delete .*data\.bin to download"):
+    with pytest.raises(DataError, match=r"data\.bin: expected SHA-256 .*, got .*; delete .*data\.bin to download"):
         fetch(server, tmp_path)
     assert files(tmp_path) == {"data.bin": b"mine"}
 
@@ -169,14 +169,14 @@ def test_a_complete_or_too_long_part_needs_no_or_a_new_transfer(server: Server, 
 
 def test_wrong_content_is_removed(server: Server, tmp_path: Path) -> None:
     server.content = b"y" * len(CONTENT)
-    with pytest.raises(DataError, match=r"expected SHA-256 [0-9a-f]{64}, came [0-9a-f]{64}; the download is removed"):
+    with pytest.raises(DataError, match=r"expected SHA-256 [0-9a-f]{64}, got [0-9a-f]{64}; the download is removed"):
         fetch(server, tmp_path)
     assert files(tmp_path) == {}
 
 
 def test_more_than_was_promised_is_removed(server: Server, tmp_path: Path) -> None:
     server.content = CONTENT + b"!"
-    with pytest.raises(DataError, match=r"expected 1024000 bytes, came more"):
+    with pytest.raises(DataError, match=r"expected 1024000 bytes, got more"):
         fetch(server, tmp_path)
     assert files(tmp_path) == {}
 
@@ -186,7 +186,7 @@ def test_more_than_was_promised_is_removed(server: Server, tmp_path: Path) -> No
 )
 def test_a_web_page_is_no_data(server: Server, tmp_path: Path, kind: str, content: bytes) -> None:
     server.kind, server.content = kind, content
-    with pytest.raises(DataError, match="expected data, came a web page"):
+    with pytest.raises(DataError, match="expected data, got a web page"):
         fetch(server, tmp_path)
     assert files(tmp_path) == {}
 

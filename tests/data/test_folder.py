@@ -57,7 +57,7 @@ def test_a_flat_directory_is_a_test_split_unless_told_to_hold_out(tmp_path: Path
 def test_mixed_sizes_need_a_size(tmp_path: Path) -> None:
     save(tmp_path / "a" / "1.png", 6, 5)
     save(tmp_path / "b" / "2.png", 6, 7)
-    with pytest.raises(DataError, match=r"2\.png: expected 5x6 as .*1\.png, came 7x6; give a size to resize$"):
+    with pytest.raises(DataError, match=r"2\.png: expected 5x6 as .*1\.png, got 7x6; give a size to resize$"):
         Folder(path=str(tmp_path))()
     assert Folder(path=str(tmp_path), size=4)().shape == (3, 4, 4)
     assert Folder(path=str(tmp_path), size=4, resize="stretch", grey=True)().shape == (1, 4, 4)
@@ -99,12 +99,12 @@ def test_damaged_and_deep_images_are_named(tmp_path: Path) -> None:
         with pytest.raises(DataError, match=r"2\.png: expected an image, cannot be read"):
             Folder(path=str(tmp_path))()
     Image.fromarray(np.zeros((6, 5), np.uint16)).save(path)
-    with pytest.raises(DataError, match=r"2\.png: expected at most 8 bits per channel, came mode I"):
+    with pytest.raises(DataError, match=r"2\.png: expected at most 8 bits per channel, got mode I"):
         Folder(path=str(tmp_path))()
 
 
 def test_empty_unknown_and_missing_directories_are_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="expected one directory of images per class, came none"):
+    with pytest.raises(DataError, match="expected one directory of images per class, got none"):
         Folder(path=str(tmp_path))()
     save(tmp_path / "train" / "cat" / "1.png")
     with pytest.raises(DataError, match="expected a directory test, val, valid or validation beside train"):
@@ -116,7 +116,7 @@ def test_empty_unknown_and_missing_directories_are_named(tmp_path: Path) -> None
     with pytest.raises(DataError, match="expected no holdout"):
         Folder(path=str(tmp_path), holdout=0.5)()
     (tmp_path / "train" / "dog").mkdir()
-    with pytest.raises(DataError, match=r"dog: expected images of class 'dog', came none"):
+    with pytest.raises(DataError, match=r"dog: expected images of class 'dog', got none"):
         Folder(path=str(tmp_path))()
     with pytest.raises(DataError, match="not found"):
         Folder(path="nowhere")(tmp_path)
@@ -125,5 +125,5 @@ def test_empty_unknown_and_missing_directories_are_named(tmp_path: Path) -> None
 def test_unknown_ways_to_resize_are_refused() -> None:
     with pytest.raises(DataError, match=r"folder\.resize: unknown name 'strech'.*Did you mean 'stretch'"):
         Folder(path="x", resize="strech")
-    with pytest.raises(DataError, match=r"folder\.size: expected at least 1, came 0"):
+    with pytest.raises(DataError, match=r"folder\.size: expected at least 1, got 0"):
         Folder(path="x", size=0)

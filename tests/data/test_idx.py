@@ -66,9 +66,9 @@ def test_missing_files_say_where_and_how_to_get_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (idx(X)[:-1], "expected 240 bytes for shape .*, came 239"),
-        (idx(X) + b"0", "expected 240 bytes for shape .*, came 241"),
-        (idx(Y), "expected an IDX file that starts 00 00 08 03, came 00 00 08 01"),
+        (idx(X)[:-1], "expected 240 bytes for shape .*, got 239"),
+        (idx(X) + b"0", "expected 240 bytes for shape .*, got 241"),
+        (idx(Y), "expected an IDX file that starts 00 00 08 03, got 00 00 08 01"),
         (b"<html>", "expected an IDX file"),
         (idx(X)[:9], "expected an IDX file"),
         (b"", "expected an IDX file"),
@@ -96,7 +96,7 @@ def test_a_wrong_label_is_named_with_its_file_and_index(tmp_path: Path) -> None:
     assert isinstance(source, Idx)
     write_idx(tmp_path, "train", X, Y, False)
     write_idx(tmp_path, "t10k", T, np.array([1, 10, 1], np.uint8), False)
-    with pytest.raises(DataError, match=r"t10k-labels-idx1-ubyte: expected labels in 0\.\.9, came 10 at index 1"):
+    with pytest.raises(DataError, match=r"t10k-labels-idx1-ubyte: expected labels in 0\.\.9, got 10 at index 1"):
         source(tmp_path)
 
 

@@ -37,15 +37,15 @@ def test_pil_images_become_channels_first() -> None:
     ("test", "message"),
     [
         ([], "expected at least one example"),
-        ([(X[0], 0), (X[0, :, 1:], 0)], r"expected images of shape \(3, 5, 6\), came \(3, 4, 6\) at index 1"),
-        ([(X[0], 0), (X[0], 0.5)], r"index 1: expected an integer label, came 0\.5"),
-        ([(X[0], True)], "index 0: expected an integer label, came True"),
-        ([(X[0].numpy(), 0)], "index 0: expected a tensor or a PIL image, came ndarray"),
-        ([X[0, 0, 0, 0]], "index 0: expected an image and a label, came Tensor"),
+        ([(X[0], 0), (X[0, :, 1:], 0)], r"expected images of shape \(3, 5, 6\), got \(3, 4, 6\) at index 1"),
+        ([(X[0], 0), (X[0], 0.5)], r"index 1: expected an integer label, got 0\.5"),
+        ([(X[0], True)], "index 0: expected an integer label, got True"),
+        ([(X[0].numpy(), 0)], "index 0: expected a tensor or a PIL image, got ndarray"),
+        ([X[0, 0, 0, 0]], "index 0: expected an image and a label, got Tensor"),
         ([(X[0] * 2 - 1, 0)], r"expected float images in \[0, 1\]"),
         ((X, [0, 1, 1, 0]), "expected a pair of tensors"),
-        ((X, Y - 1), r"expected labels in 0\.\.0, came -1 at index 0"),
-        ((X, Y[:3]), "expected one label for each of 4 images, came 3"),
+        ((X, Y - 1), r"expected labels in 0\.\.0, got -1 at index 0"),
+        ((X, Y[:3]), "expected one label for each of 4 images, got 3"),
     ],
 )
 def test_what_is_wrong_is_named(test: Any, message: str) -> None:

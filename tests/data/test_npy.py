@@ -35,10 +35,10 @@ def test_grey_images_get_a_channel(place):
 
 
 def test_what_does_not_fit_is_refused(place):
-    with pytest.raises(DataError, match="severity: expected 1 to 5, came 6"):
+    with pytest.raises(DataError, match="severity: expected 1 to 5, got 6"):
         Npy(path="fog.npy", severity=6)
     np.save(place / "snow.npy", np.zeros((19, 6, 5, 3), np.uint8))
-    with pytest.raises(DataError, match=r"expected 5 n images and as many labels in labels.npy, came \(19, 6, 5, 3\)"):
+    with pytest.raises(DataError, match=r"expected 5 n images and as many labels in labels.npy, got \(19, 6, 5, 3\)"):
         Npy(path=str(place / "snow.npy"))()
     (place / "rain.npy").write_bytes(b"nothing")
     with pytest.raises(DataError, match=r"rain\.npy: expected a NumPy \.npy file"):

@@ -52,22 +52,22 @@ def test_coarse_labels_come_with_their_names(tmp_path: Path) -> None:
     assert data.classes == ("x", "y", "z")
     assert data.test.y.tolist() == [2, 2]
     np.savez(tmp_path / "b.npz", **arrays())
-    with pytest.raises(DataError, match=r"b\.npz: expected an array y_test_coarse, came "):
+    with pytest.raises(DataError, match=r"b\.npz: expected an array y_test_coarse, got "):
         Npz(path="b.npz", coarse=True)(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"x_test": None}, "expected an array x_test, came "),
-        ({"y_train": None}, "expected an array y_train too, came "),
-        ({"x_train": None}, "expected an array x_train too, came "),
-        ({"y_test": np.array([1, 2])}, r"y_test: expected labels in 0\.\.1, came 2 at index 1"),
-        ({"y_train": np.array([1, 1, 1, 1])}, "y_train: expected examples of every class, came none of class 0 'cat'"),
-        ({"y_train": np.array([0, 1, 1])}, "y_train: expected one label for each of 4 images, came 3"),
-        ({"x_test": np.full((2, 6, 5), 7.0)}, r"x_test: expected float images in \[0, 1\], came 7 at index 0"),
+        ({"x_test": None}, "expected an array x_test, got "),
+        ({"y_train": None}, "expected an array y_train too, got "),
+        ({"x_train": None}, "expected an array x_train too, got "),
+        ({"y_test": np.array([1, 2])}, r"y_test: expected labels in 0\.\.1, got 2 at index 1"),
+        ({"y_train": np.array([1, 1, 1, 1])}, "y_train: expected examples of every class, got none of class 0 'cat'"),
+        ({"y_train": np.array([0, 1, 1])}, "y_train: expected one label for each of 4 images, got 3"),
+        ({"x_test": np.full((2, 6, 5), 7.0)}, r"x_test: expected float images in \[0, 1\], got 7 at index 0"),
         ({"x_test": np.zeros((2, 3, 5, 3))}, "x_test: expected 1, 3 or 4 channels in axis 1 or in axis 3"),
-        ({"x_test": np.zeros((2, 6, 6, 3))}, r"expected test images of shape \(3, 6, 5\), came \(3, 6, 6\)"),
+        ({"x_test": np.zeros((2, 6, 6, 3))}, r"expected test images of shape \(3, 6, 5\), got \(3, 6, 6\)"),
         ({"class_names": np.array([1, 2])}, "class_names: expected a list of text"),
     ],
 )

@@ -34,7 +34,7 @@ def test_reads_the_official_layout_and_labels_nought_0(tmp_path: Path) -> None:
 def test_bad_arrays_are_named(tmp_path: Path) -> None:
     write(tmp_path, "train")
     write(tmp_path, "test", y=Y[:, None] + 3)
-    with pytest.raises(DataError, match=r"test_32x32\.mat: y: expected labels in 0\.\.9, came 13 at index 0"):
+    with pytest.raises(DataError, match=r"test_32x32\.mat: y: expected labels in 0\.\.9, got 13 at index 0"):
         Svhn()(tmp_path)
     write(tmp_path, "test", y=Y[:, None] / 2)
     with pytest.raises(DataError, match=r"test_32x32\.mat: expected X \(H, W, C, N\) and integers y"):

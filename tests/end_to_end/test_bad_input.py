@@ -179,12 +179,12 @@ def images(**at):
 
 
 ARCHIVES = {
-    "NaN": (arrays(x_test=images(value=np.nan)), "x_test: expected float images in [0, 1], came nan at index 3"),
-    "infinite": (arrays(x_test=images(value=np.inf)), "x_test: expected float images in [0, 1], came inf at index 3"),
-    "out of range": (arrays(x_test=images(value=1.5)), "x_test: expected float images in [0, 1], came 1.5 at index 3"),
+    "NaN": (arrays(x_test=images(value=np.nan)), "x_test: expected float images in [0, 1], got nan at index 3"),
+    "infinite": (arrays(x_test=images(value=np.inf)), "x_test: expected float images in [0, 1], got inf at index 3"),
+    "out of range": (arrays(x_test=images(value=1.5)), "x_test: expected float images in [0, 1], got 1.5 at index 3"),
     "integers of another kind": (
         arrays(x_test=np.zeros((10, 8, 8), np.int32)),
-        "expected uint8 or float images, came int32",
+        "expected uint8 or float images, got int32",
     ),
     "a flat array": (arrays(x_test=np.zeros((10, 64), np.uint8)), "x_test: expected images (N, H, W)"),
     "two sizes": (arrays(x_test=np.zeros((10, 9, 9), np.uint8)), "expected test images of shape (1, 8, 8)"),
@@ -192,14 +192,14 @@ ARCHIVES = {
         arrays(x_test=np.zeros((0, 8, 8), np.uint8), y_test=np.zeros(0, np.int64)),
         "expected at least one image",
     ),
-    "no test images": (arrays(x_test=None), "expected an array x_test, came "),
+    "no test images": (arrays(x_test=None), "expected an array x_test, got "),
     "labels as text": (arrays(y_test=np.array(list("0123456789"))), "y_test: expected integer labels"),
-    "fewer labels": (arrays(y_test=np.arange(9)), "y_test: expected one label for each of 10 images, came 9"),
-    "a label below zero": (arrays(y_test=np.arange(10) - 1), "y_test: expected labels in 0..9, came -1 at index 0"),
-    "a label without a name": (arrays(class_names=np.array(list("012345678"))), "expected labels in 0..8, came 9"),
+    "fewer labels": (arrays(y_test=np.arange(9)), "y_test: expected one label for each of 10 images, got 9"),
+    "a label below zero": (arrays(y_test=np.arange(10) - 1), "y_test: expected labels in 0..9, got -1 at index 0"),
+    "a label without a name": (arrays(class_names=np.array(list("012345678"))), "expected labels in 0..8, got 9"),
     "a class without images": (
         arrays(y_train=np.arange(20) % 9),
-        "expected examples of every class, came none of class 9",
+        "expected examples of every class, got none of class 9",
     ),
     "pickled objects": (
         arrays(x_test=np.array([{}, []], object)),
@@ -238,8 +238,8 @@ def folder(path, name, size=(8, 8)):
     [
         ("mixed sizes", "2.png: expected 8x8 as "),
         ("broken", "3.png: expected an image, cannot be read"),
-        ("empty class", "empty: expected images of class 'empty', came none"),
-        ("no classes", "photos: expected one directory of images per class, came none"),
+        ("empty class", "empty: expected images of class 'empty', got none"),
+        ("no classes", "photos: expected one directory of images per class, got none"),
     ],
 )
 def test_image_folders(here, kind, says):
@@ -464,7 +464,7 @@ OPTIONS = {
     "no images": (["evaluate", *NETWORK, "--subset", "0"], "Invalid value for '--subset'"),
     "too many images": (
         ["evaluate", *NETWORK, "--subset", "501"],
-        "subset: expected between 1 and 500 examples, came 501",
+        "subset: expected between 1 and 500 examples, got 501",
     ),
     "no batch": (["evaluate", *NETWORK, "--batch-size", "0"], "Invalid value for '--batch-size'"),
     "half a batch": (["evaluate", *NETWORK, "--batch-size", "1.5"], "Invalid value for '--batch-size'"),
@@ -476,7 +476,7 @@ OPTIONS = {
     "a file as output": (["run", "good.yaml", "--out", "good.yaml"], "good.yaml"),
     "a directory as report": (["report", RUN, "--out", "runs"], "runs: expected the name of a file"),
     "a report of nothing": (["report", "nowhere"], "nowhere: expected a run directory"),
-    "a comparison of one": (["compare", RUN], "expected two or more runs to compare; found 1"),
+    "a comparison of one": (["compare", RUN], "expected two or more runs to compare; got 1"),
     "data that cannot be fetched": (["data", "fetch", "digits"], "digits"),
 }
 

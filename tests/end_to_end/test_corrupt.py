@@ -111,7 +111,7 @@ def test_bad_options_are_one_line(tmp_path, argv, says):
 def test_runs_without_corruptions_are_refused(tmp_path):
     (tmp_path / "tiny.yaml").write_text(SMALL)
     good("run", "tiny.yaml", "--set", "checks=[clean]", cwd=tmp_path)
-    assert "found none" in refused("mce", "runs", cwd=tmp_path)
+    assert "got none" in refused("mce", "runs", cwd=tmp_path)
 
 
 def test_a_grey_folder_read_in_colour_says_how_to_read_it(tmp_path):

@@ -143,7 +143,7 @@ def test_a_directory_that_disappears_after_training_is_named(tmp_path, monkeypat
     with monkeypatch.context() as patched:
         patched.setattr(f"{owner}.{name}", vanishing)
         line = refused("run", "tiny.yaml", cwd=tmp_path)
-    assert f"{RUN}: expected a run with best.safetensors or last.safetensors; found neither" in line
+    assert f"{RUN}: expected a run with best.safetensors or last.safetensors; got neither" in line
     good("run", "tiny.yaml", cwd=tmp_path)
 
 

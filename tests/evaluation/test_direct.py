@@ -55,11 +55,11 @@ def test_every_source_of_the_same_images_gives_the_same_rows(kind):
 
 
 def test_a_loader_that_gives_something_else_is_one_line():
-    with pytest.raises(DataError, match="batch 0: expected a tensor of images and one of labels, came dict"):
+    with pytest.raises(DataError, match="batch 0: expected a tensor of images and one of labels, got dict"):
         holdfast.evaluate(zoo.linear(5), DataLoader([{"x": 1}]))
-    with pytest.raises(DataError, match=r"batch 0: .* came list of 3"):
+    with pytest.raises(DataError, match=r"batch 0: .* got list of 3"):
         holdfast.evaluate(zoo.linear(5), DataLoader(TensorDataset(X, X, Y)))
-    with pytest.raises(DataError, match="expected at least one batch, came none"):
+    with pytest.raises(DataError, match="expected at least one batch, got none"):
         holdfast.evaluate(zoo.linear(5), iter([]))
 
 

@@ -98,7 +98,7 @@ def test_a_recipe_may_name_it_with_its_augmentations():
 
 
 def test_refuses_no_views_and_negative_weights():
-    with pytest.raises(ValueError, match="augment: expected at least one augmentation, came none"):
+    with pytest.raises(ValueError, match="augment: expected at least one augmentation, got none"):
         JensenShannon(augment=())
     with pytest.raises(ValueError, match="weight must not be negative, got -1"):
         JensenShannon(weight=-1.0)

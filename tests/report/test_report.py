@@ -246,5 +246,5 @@ sys.exit("torch" in sys.modules)
 
 
 def test_a_directory_is_no_file_to_write(tmp_path: Path) -> None:
-    with pytest.raises(LedgerError, match="found a directory"):
+    with pytest.raises(LedgerError, match="got a directory"):
         write_report([make_run(tmp_path / "run", CHECKS)], tmp_path)

@@ -63,13 +63,13 @@ class AugMix:
 
     def __post_init__(self) -> None:
         if self.width < 1:
-            raise ValueError(f"width: expected at least 1, came {self.width}")
+            raise ValueError(f"width: expected at least 1, got {self.width}")
         if self.depth < 1 and self.depth != -1:
-            raise ValueError(f"depth: expected at least 1, or -1 for 1 to {LONGEST}, came {self.depth}")
+            raise ValueError(f"depth: expected at least 1, or -1 for 1 to {LONGEST}, got {self.depth}")
         if not 0 <= self.severity <= 10:
-            raise ValueError(f"severity: expected a number in [0, 10], came {self.severity}")
+            raise ValueError(f"severity: expected a number in [0, 10], got {self.severity}")
         if not 1e-3 <= self.alpha <= 1e6:
-            raise ValueError(f"alpha: expected a number in [0.001, 1000000], came {self.alpha}")
+            raise ValueError(f"alpha: expected a number in [0.001, 1000000], got {self.alpha}")
 
     def __call__(self, x: Tensor, *, rng: Streams | None = None) -> Tensor:
         """The mixed images, (N, C, H, W) as `x`."""

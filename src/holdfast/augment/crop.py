@@ -28,7 +28,7 @@ class RandomCrop:
 
     def __post_init__(self) -> None:
         if self.padding < 0:
-            raise ValueError(f"padding: expected 0 or more, came {self.padding}")
+            raise ValueError(f"padding: expected 0 or more, got {self.padding}")
 
     def __call__(self, x: Tensor, *, rng: Streams | None = None) -> Tensor:
         """The moved images, (N, C, H, W) as `x`."""

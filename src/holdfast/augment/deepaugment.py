@@ -45,9 +45,9 @@ class DeepAugment:
 
     def __post_init__(self) -> None:
         if not 0 <= self.strength <= 1:
-            raise ValueError(f"strength: expected a number in [0, 1], came {self.strength}")
+            raise ValueError(f"strength: expected a number in [0, 1], got {self.strength}")
         if self.layers < 1 or self.channels < 1:
-            raise ValueError(f"layers and channels: expected at least 1, came {self.layers} and {self.channels}")
+            raise ValueError(f"layers and channels: expected at least 1, got {self.layers} and {self.channels}")
 
     def __call__(self, x: Tensor, *, rng: Streams | None = None) -> Tensor:
         """The distorted images, (N, C, H, W) as `x`."""

@@ -22,7 +22,7 @@ class HorizontalFlip:
 
     def __post_init__(self) -> None:
         if not 0 <= self.probability <= 1:
-            raise ValueError(f"probability: expected a number in [0, 1], came {self.probability}")
+            raise ValueError(f"probability: expected a number in [0, 1], got {self.probability}")
 
     def __call__(self, x: Tensor, *, rng: Streams | None = None) -> Tensor:
         """The images, some of them mirrored, (N, C, H, W) as `x`."""

@@ -64,7 +64,7 @@ def from_folder(path: str, height: int, width: int) -> Tensor:
     place = existing(path, None)
     files = pictures_below(place, place)
     if not files:
-        raise DataError(f"{place}: expected a directory of images to mix, came none")
+        raise DataError(f"{place}: expected a directory of images to mix, got none")
     return torch.stack([_read(file, height, width) for file in files])
 
 

@@ -54,13 +54,13 @@ class PixMix:
 
     def __post_init__(self) -> None:
         if self.k < 0:
-            raise ValueError(f"k: expected 0 or more mixes, came {self.k}")
+            raise ValueError(f"k: expected 0 or more mixes, got {self.k}")
         if not 0.01 <= self.beta <= 1e6:
-            raise ValueError(f"beta: expected a number in [0.01, 1000000], came {self.beta}")
+            raise ValueError(f"beta: expected a number in [0.01, 1000000], got {self.beta}")
         if not 0 <= self.severity <= 10:
-            raise ValueError(f"severity: expected a number in [0, 10], came {self.severity}")
+            raise ValueError(f"severity: expected a number in [0, 10], got {self.severity}")
         if self.pictures < 1:
-            raise ValueError(f"pictures: expected at least 1, came {self.pictures}")
+            raise ValueError(f"pictures: expected at least 1, got {self.pictures}")
 
     def __call__(self, x: Tensor, *, rng: Streams | None = None) -> Tensor:
         """The mixed images, (N, C, H, W) as `x`."""

@@ -66,9 +66,9 @@ class RandAugment:
 
     def __post_init__(self) -> None:
         if self.count < 1:
-            raise ValueError(f"count: expected at least 1, came {self.count}")
+            raise ValueError(f"count: expected at least 1, got {self.count}")
         if not 0 <= self.magnitude <= 10:
-            raise ValueError(f"magnitude: expected a number in [0, 10], came {self.magnitude}")
+            raise ValueError(f"magnitude: expected a number in [0, 10], got {self.magnitude}")
 
     def __call__(self, x: Tensor, *, rng: Streams | None = None) -> Tensor:
         """The changed images, (N, C, H, W) as `x`."""

@@ -53,16 +53,16 @@ class Spider:
 
     def __post_init__(self) -> None:
         if not 0 <= self.tau < math.inf:
-            raise ValueError(f"tau: expected a finite length, not negative, came {self.tau}")
+            raise ValueError(f"tau: expected a finite length, not negative, got {self.tau}")
         if not 0 <= self.xi < 1:
-            raise ValueError(f"xi: expected a number in [0, 1 - 1/classes], came {self.xi}")
+            raise ValueError(f"xi: expected a number in [0, 1 - 1/classes], got {self.xi}")
         if self.radius not in RADII:
-            raise ValueError(f"radius: expected one of {', '.join(RADII)}, came {self.radius!r}")
+            raise ValueError(f"radius: expected one of {', '.join(RADII)}, got {self.radius!r}")
         if self.smoothing != "none" and self.smoothing not in SMOOTHINGS:
-            raise ValueError(f"smoothing: expected one of {', '.join(SMOOTHINGS)}, none, came {self.smoothing!r}")
+            raise ValueError(f"smoothing: expected one of {', '.join(SMOOTHINGS)}, none, got {self.smoothing!r}")
         if self.smoothing == "geometric" and self.radius not in BOUNDED:
             raise ValueError(
-                f"smoothing: geometric needs lengths up to tau, radius {' or '.join(BOUNDED)}, came {self.radius!r}"
+                f"smoothing: geometric needs lengths up to tau, radius {' or '.join(BOUNDED)}, got {self.radius!r}"
             )
 
     @property
@@ -82,7 +82,7 @@ class Spider:
     def confidence(self, z: Tensor, x: Tensor, classes: int) -> Tensor:
         """What the label's class keeps, (N,), by how far each image was moved."""
         if self.xi > (1 - 1 / classes) * (1 + 1e-6):
-            raise RecipeError(f"spider.xi: expected at most 1 - 1/{classes} for {classes} classes, came {self.xi}")
+            raise RecipeError(f"spider.xi: expected at most 1 - 1/{classes} for {classes} classes, got {self.xi}")
         r = norm((z - x).flatten(1))
         return SMOOTHINGS[self.smoothing](r, self.tau, self.xi, classes) if self.softens else torch.ones_like(r)
 

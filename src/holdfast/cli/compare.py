@@ -30,7 +30,7 @@ def command(
 
     directories = find_runs(runs)
     if len(directories) < 2:
-        raise LedgerError(f"{runs[0]}: expected two or more runs to compare; found {len(directories)}")
+        raise LedgerError(f"{runs[0]}: expected two or more runs to compare; got {len(directories)}")
     first, *others = read_runs(directories)
     comparisons = [comparison(first, other) for other in others]
     if all(one.problem for one in comparisons):

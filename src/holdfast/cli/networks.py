@@ -57,7 +57,7 @@ def _remembered(request: Request, path: Path, device: torch.device) -> Ready:
     if not isinstance(network, dict):
         raise CheckpointError(
             f"{path}: expected a run with best.safetensors or last.safetensors, or one that `holdfast evaluate` wrote; "
-            "found neither"
+            "got neither"
         )
     if "file" in network:
         if not Path(network["file"]).is_file():

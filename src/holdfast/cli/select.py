@@ -92,7 +92,7 @@ def _measured(runs: Sequence[RunData]) -> list[tuple[Any, Mapping[str, Any]]]:
         recipe = load_mapping(data.recipe, f"{data.label}: recipe.yaml") if data.recipe else {}
         rows += [(one, recipe) for one in measured(data.main_rows)]
     if not rows:
-        raise LedgerError("select: expected runs with results; found none")
+        raise LedgerError("select: expected runs with results; got none")
     return rows
 
 

@@ -94,6 +94,6 @@ def load_run(path: Path | str) -> StoredRun:
     """
     run = Path(path)
     if not (run / "run.json").exists():
-        raise LedgerError(f"{run}: expected the directory of a run, with run.json; found none")
+        raise LedgerError(f"{run}: expected the directory of a run, with run.json; got none")
     Run(run).check()
     return StoredRun(run)

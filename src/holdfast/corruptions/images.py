@@ -18,8 +18,8 @@ def check_images(x: Tensor, method: str) -> None:
         method: who asks, for the message.
     """
     if x.ndim != 4 or x.shape[1] not in (1, 3):
-        raise DataError(f"{method}: expected images (N, 1 or 3, height, width), came shape {tuple(x.shape)}")
+        raise DataError(f"{method}: expected images (N, 1 or 3, height, width), got shape {tuple(x.shape)}")
     if min(x.shape[-2:]) < SMALLEST:
-        raise DataError(f"{method}: expected sides of at least {SMALLEST} pixels, came {x.shape[-2]}x{x.shape[-1]}")
+        raise DataError(f"{method}: expected sides of at least {SMALLEST} pixels, got {x.shape[-2]}x{x.shape[-1]}")
     if not x.is_floating_point():
-        raise DataError(f"{method}: expected floating-point images in [0, 1], came {x.dtype}")
+        raise DataError(f"{method}: expected floating-point images in [0, 1], got {x.dtype}")

@@ -39,9 +39,9 @@ class Stored:
 
     def __post_init__(self) -> None:
         if not 1 <= self.severity <= SEVERITIES:
-            raise ValueError(f"severity: expected 1 to {SEVERITIES}, came {self.severity}")
+            raise ValueError(f"severity: expected 1 to {SEVERITIES}, got {self.severity}")
         if not self.kind or Path(self.kind).name != self.kind:
-            raise ValueError(f"kind: expected the name of a file without its ending, came {self.kind!r}")
+            raise ValueError(f"kind: expected the name of a file without its ending, got {self.kind!r}")
 
     def check(self) -> None:
         """Refuse files that are not there or not what they should be."""
@@ -62,10 +62,10 @@ class Stored:
         if len(rows) and rows.max() >= len(images):
             raise DataError(f"{file}: expected an image for example {rows.max()}, has {len(images)} of each severity")
         if not np.array_equal(labels[rows], y.cpu().numpy()):
-            raise DataError(f"{file}: expected the labels of the test set, came others; is it of another data set?")
+            raise DataError(f"{file}: expected the labels of the test set, got others; is it of another data set?")
         chosen = checked_images(in_memory(images[rows]), str(file))
         if chosen.shape != x.shape:
-            raise DataError(f"{file}: expected images of shape {tuple(x.shape[1:])}, came {tuple(chosen.shape[1:])}")
+            raise DataError(f"{file}: expected images of shape {tuple(x.shape[1:])}, got {tuple(chosen.shape[1:])}")
         return (chosen / 255 if chosen.dtype == torch.uint8 else chosen).to(x)
 
 

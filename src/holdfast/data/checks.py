@@ -32,12 +32,12 @@ def channels_first(array: NDArray[Any], where: str) -> NDArray[Any]:
     if array.ndim == 3:
         return array[:, None]
     if array.ndim != 4:
-        raise DataError(f"{where}: expected images (N, H, W), (N, C, H, W) or (N, H, W, C), came shape {array.shape}")
+        raise DataError(f"{where}: expected images (N, H, W), (N, C, H, W) or (N, H, W, C), got shape {array.shape}")
     first, last = array.shape[1] in CHANNELS, array.shape[3] in CHANNELS
     if first == last:
         kind = "both could hold" if first else "neither holds"
         raise DataError(
-            f"{where}: expected 1, 3 or 4 channels in axis 1 or in axis 3, came shape {array.shape}, where {kind} them"
+            f"{where}: expected 1, 3 or 4 channels in axis 1 or in axis 3, got shape {array.shape}, where {kind} them"
         )
     return array if first else np.moveaxis(array, 3, 1)
 
@@ -51,21 +51,21 @@ def images(x: Tensor | NDArray[Any], where: str) -> Tensor:
     if isinstance(x, np.ndarray):
         native = x.dtype.newbyteorder("=")
         if native not in _DTYPES:
-            raise DataError(f"{where}: expected uint8 or float images, came {x.dtype}")
+            raise DataError(f"{where}: expected uint8 or float images, got {x.dtype}")
         x = torch.from_numpy(np.ascontiguousarray(x, native))
     values = x.detach().cpu()
     if values.dtype != torch.uint8 and not values.is_floating_point():
-        raise DataError(f"{where}: expected uint8 or float images, came {_name(values)}")
+        raise DataError(f"{where}: expected uint8 or float images, got {_name(values)}")
     values = values[:, None] if values.ndim == 3 else values
     if values.ndim != 4 or 0 in values.shape:
-        raise DataError(f"{where}: expected at least one image, (N, C, H, W), came shape {tuple(values.shape)}")
+        raise DataError(f"{where}: expected at least one image, (N, C, H, W), got shape {tuple(values.shape)}")
     if values.dtype == torch.uint8:
         return values.contiguous()
     outside = ~((values >= 0) & (values <= 1))
     if outside.any():
         at = outside.flatten(1).any(1).nonzero()[0].item()
-        came = values[int(at)][outside[int(at)]][0].item()
-        raise DataError(f"{where}: expected float images in [0, 1], came {came:g} at index {at}")
+        got = values[int(at)][outside[int(at)]][0].item()
+        raise DataError(f"{where}: expected float images in [0, 1], got {got:g} at index {at}")
     return values.to(torch.float32).contiguous()
 
 
@@ -77,13 +77,13 @@ def labels(y: Tensor | NDArray[Any], count: int, where: str) -> Tensor:
     """
     array = y.detach().cpu().numpy() if isinstance(y, Tensor) else y
     if not np.issubdtype(array.dtype, np.integer):
-        raise DataError(f"{where}: expected integer labels, came {array.dtype}")
+        raise DataError(f"{where}: expected integer labels, got {array.dtype}")
     if array.ndim != 1:
-        raise DataError(f"{where}: expected labels of shape (N,), came shape {array.shape}")
+        raise DataError(f"{where}: expected labels of shape (N,), got shape {array.shape}")
     outside = (array < 0) | (array >= count)
     if outside.any():
         at = int(outside.argmax())
-        raise DataError(f"{where}: expected labels in 0..{count - 1}, came {array[at]} at index {at}")
+        raise DataError(f"{where}: expected labels in 0..{count - 1}, got {array[at]} at index {at}")
     return torch.from_numpy(array.astype(np.int64))
 
 
@@ -95,7 +95,7 @@ def label_names(arrays: Sequence[NDArray[Any]], where: str) -> tuple[str, ...]:
     """
     highest = max((int(y.max()) for y in arrays if y.size and y.dtype.kind in "iu"), default=-1)
     if highest >= _MOST_CLASSES:
-        raise DataError(f"{where}: expected labels below {_MOST_CLASSES}, came {highest}")
+        raise DataError(f"{where}: expected labels below {_MOST_CLASSES}, got {highest}")
     return tuple(str(label) for label in range(highest + 1))
 
 

@@ -181,5 +181,5 @@ def _parse(data: bytes, labels: int, where: str) -> NDArray[np.uint8]:
     """Records (N, labels + 3072): label bytes, then the red, green and blue planes row by row."""
     length = labels + SHAPE[0] * SHAPE[1] * SHAPE[2]
     if not data or len(data) % length:
-        raise DataError(f"{where}: expected records of {length} bytes, came {len(data)} bytes")
+        raise DataError(f"{where}: expected records of {length} bytes, got {len(data)} bytes")
     return np.frombuffer(data, np.uint8).reshape(-1, length)

@@ -68,8 +68,8 @@ class Dataset:
 
     def __post_init__(self) -> None:
         if self.train is not None and self.train.x.shape[1:] != self.test.x.shape[1:]:
-            came = tuple(self.test.x.shape[1:])
-            raise DataError(f"{self.name}: expected test images of shape {tuple(self.train.x.shape[1:])}, came {came}")
+            got = tuple(self.test.x.shape[1:])
+            raise DataError(f"{self.name}: expected test images of shape {tuple(self.train.x.shape[1:])}, got {got}")
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -123,13 +123,13 @@ def checked(
     where_x, where_y = (where, where) if isinstance(where, str) else where
     checked_x, checked_y = images(x, where_x), labels(y, len(classes), where_y)
     if len(checked_x) != len(checked_y):
-        raise DataError(f"{where_y}: expected one label for each of {len(checked_x)} images, came {len(checked_y)}")
+        raise DataError(f"{where_y}: expected one label for each of {len(checked_x)} images, got {len(checked_y)}")
     if complete:
         empty = (torch.bincount(checked_y, minlength=len(classes)) == 0).nonzero()
         if len(empty):
             label = int(empty[0])
             raise DataError(
-                f"{where_y}: expected examples of every class, came none of class {label} '{classes[label]}'"
+                f"{where_y}: expected examples of every class, got none of class {label} '{classes[label]}'"
             )
     return Split(checked_x, checked_y, torch.arange(len(checked_y)))
 
@@ -143,7 +143,7 @@ def split_validation(split: Split, share: float, seed: int) -> tuple[Split, Spli
         DataError: when `share` is not between 0 and 1, or would leave a part empty or take a whole class.
     """
     if not 0 < share < 1:
-        raise DataError(f"validation share: expected a number between 0 and 1, came {share}")
+        raise DataError(f"validation share: expected a number between 0 and 1, got {share}")
     counts = torch.bincount(split.y)
     exact = counts.to(torch.float64) * share
     taken = exact.floor().to(torch.int64)
@@ -168,7 +168,7 @@ def subset(split: Split, n: int, seed: int) -> Split:
         DataError: when `n` is not in 1 .. N.
     """
     if not 1 <= n <= len(split):
-        raise DataError(f"subset: expected between 1 and {len(split)} examples, came {n}")
+        raise DataError(f"subset: expected between 1 and {len(split)} examples, got {n}")
     count = int(split.y.max()) + 1
     turn = permutation(count, seed, "subset classes")[split.y]
     order = (_rank_in_class(split.y, seed, "subset") * count + turn).argsort()
@@ -182,7 +182,7 @@ def first(split: Split, n: int) -> Split:
         DataError: when `n` is not in 1 .. N.
     """
     if not 1 <= n <= len(split):
-        raise DataError(f"first: expected between 1 and {len(split)} examples, came {n}")
+        raise DataError(f"first: expected between 1 and {len(split)} examples, got {n}")
     return split.select(split.index.argsort(stable=True)[:n])
 
 

@@ -85,7 +85,7 @@ def _verify(file: File, path: Path, remedy: str) -> None:
     with path.open("rb") as content:
         digest = hashlib.file_digest(content, "sha256").hexdigest()
     if digest != file.sha256:
-        raise DataError(f"{path}: expected SHA-256 {file.sha256}, came {digest}; {remedy}")
+        raise DataError(f"{path}: expected SHA-256 {file.sha256}, got {digest}; {remedy}")
 
 
 def _transfer(file: File, part: Path, done: int) -> Iterator[Progress]:
@@ -98,11 +98,11 @@ def _transfer(file: File, part: Path, done: int) -> Iterator[Progress]:
             for chunk in _chunks(file, response):
                 if done == 0 and _is_page(response, chunk):
                     part.unlink()
-                    raise DataError(f"{file.url}: expected data, came a web page; download it by hand to {part.parent}")
+                    raise DataError(f"{file.url}: expected data, got a web page; download it by hand to {part.parent}")
                 done += len(chunk)
                 if done > file.size:
                     part.unlink()
-                    raise DataError(f"{file.url}: expected {file.size} bytes, came more; the download is removed")
+                    raise DataError(f"{file.url}: expected {file.size} bytes, got more; the download is removed")
                 _write(out, chunk, part)
                 yield Progress(file.name, done, file.size)
     if done < file.size:

@@ -67,7 +67,7 @@ class Folder:
         if self.resize not in RESIZE:
             raise DataError(f"folder.resize: {unknown(self.resize, RESIZE)}")
         if self.size is not None and self.size < 1:
-            raise DataError(f"folder.size: expected at least 1, came {self.size}")
+            raise DataError(f"folder.size: expected at least 1, got {self.size}")
 
     def __call__(self, root: Path | None = None) -> Dataset:
         """Read all images into memory."""
@@ -86,7 +86,7 @@ class Folder:
         if not tests:
             raise DataError(f"{path}: expected a directory {', '.join(TESTS[:-1])} or {TESTS[-1]} beside train")
         if self.holdout is not None:
-            raise DataError(f"{path}: has its own test split {tests[0].name}, expected no holdout, came {self.holdout}")
+            raise DataError(f"{path}: has its own test split {tests[0].name}, expected no holdout, got {self.holdout}")
         classes = _classes(path / "train")
         for directory in _directories(tests[0]):
             if directory.name not in classes:
@@ -100,11 +100,11 @@ class Folder:
         for label, name in enumerate(classes):
             pictures = pictures_below(path / name, within)
             if complete and not pictures:
-                raise DataError(f"{path / name}: expected images of class '{name}', came none")
+                raise DataError(f"{path / name}: expected images of class '{name}', got none")
             paths += pictures
             labels += [label] * len(pictures)
         if not paths:
-            raise DataError(f"{path}: expected images, came none")
+            raise DataError(f"{path}: expected images, got none")
         return checked(self._stack(paths), np.array(labels), classes, str(path))
 
     def _stack(self, paths: Sequence[Path]) -> NDArray[np.uint8]:
@@ -116,7 +116,7 @@ class Folder:
             pixels = self._read(file)
             if pixels.shape != first.shape:
                 (height, width), (h, w) = first.shape[:2], pixels.shape[:2]
-                raise DataError(f"{file}: expected {width}x{height} as {paths[0]}, came {w}x{h}; give a size to resize")
+                raise DataError(f"{file}: expected {width}x{height} as {paths[0]}, got {w}x{h}; give a size to resize")
             stack[i] = pixels
         return stack.transpose(0, 3, 1, 2)
 
@@ -144,9 +144,9 @@ def read_picture(file: Path, mode: str) -> Image.Image:
                 pixels = image.width * image.height
                 require_budget(PER_PIXEL * pixels, f"{file}: {image.width} x {image.height} pixels")
                 if image.mode[0] in "IF":
-                    raise DataError(f"{file}: expected at most 8 bits per channel, came mode {image.mode}")
+                    raise DataError(f"{file}: expected at most 8 bits per channel, got mode {image.mode}")
                 if max(image.size) > MOST_STRETCHED * min(image.size):
-                    raise DataError(f"{file}: expected sides at most 1 : {MOST_STRETCHED}, came {image.size}")
+                    raise DataError(f"{file}: expected sides at most 1 : {MOST_STRETCHED}, got {image.size}")
                 return image.convert(mode)
     except DataError:
         raise
@@ -198,5 +198,5 @@ def _classes(path: Path) -> tuple[str, ...]:
     names = tuple(directory.name for directory in _directories(path)) if path.is_dir() else ()
     if not names:
         hint = "for IDX, CIFAR or MATLAB files give the data set's name, and the directory as data root"
-        raise DataError(f"{path}: expected one directory of images per class, came none ({hint})")
+        raise DataError(f"{path}: expected one directory of images per class, got none ({hint})")
     return names

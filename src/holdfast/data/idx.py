@@ -119,12 +119,12 @@ def parse_idx(data: bytes | bytearray, axes: int, where: str) -> NDArray[np.uint
     expected = bytes((0, 0, _UNSIGNED_BYTE, axes))
     start = 4 + 4 * axes
     if data[:4] != expected or len(data) < start:
-        raise DataError(f"{where}: expected an IDX file that starts {expected.hex(' ')}, came {data[:4].hex(' ')}")
+        raise DataError(f"{where}: expected an IDX file that starts {expected.hex(' ')}, got {data[:4].hex(' ')}")
     shape = struct.unpack(f">{axes}I", data[4:start])
     if len(data) - start != math.prod(shape):
-        raise DataError(f"{where}: expected {math.prod(shape)} bytes for shape {shape}, came {len(data) - start}")
+        raise DataError(f"{where}: expected {math.prod(shape)} bytes for shape {shape}, got {len(data) - start}")
     if 0 in shape:
-        raise DataError(f"{where}: expected at least one value, came shape {shape}")
+        raise DataError(f"{where}: expected at least one value, got shape {shape}")
     values = np.frombuffer(data if isinstance(data, bytearray) else bytearray(data), np.uint8, offset=start)
     return values.reshape(shape)
 

@@ -86,11 +86,11 @@ def _batches(loader: Iterable[Any], where: str) -> tuple[Tensor, Tensor]:
     for number, batch in enumerate(loader):
         pair = tuple(batch) if isinstance(batch, list | tuple) else ()
         if len(pair) != 2 or not all(isinstance(part, Tensor) for part in pair) or len(pair[0]) != len(pair[1]):
-            came = f"{type(batch).__name__} of {len(pair)}" if pair else type(batch).__name__
-            raise DataError(f"{where}: batch {number}: expected a tensor of images and one of labels, came {came}")
+            got = f"{type(batch).__name__} of {len(pair)}" if pair else type(batch).__name__
+            raise DataError(f"{where}: batch {number}: expected a tensor of images and one of labels, got {got}")
         parts.append(pair)
     if not parts:
-        raise DataError(f"{where}: expected at least one batch, came none")
+        raise DataError(f"{where}: expected at least one batch, got none")
     return torch.cat([x for x, _ in parts]), torch.cat([y for _, y in parts])
 
 
@@ -101,11 +101,11 @@ def _items(examples: Examples, where: str) -> tuple[Tensor, Tensor]:
         x, y = _example(examples[index], f"{where}: index {index}")
         if pixels and x.shape != pixels[0].shape:
             shapes = tuple(pixels[0].shape), tuple(x.shape)
-            raise DataError(f"{where}: expected images of shape {shapes[0]}, came {shapes[1]} at index {index}")
+            raise DataError(f"{where}: expected images of shape {shapes[0]}, got {shapes[1]} at index {index}")
         pixels.append(x)
         labels.append(y)
     if not pixels:
-        raise DataError(f"{where}: expected at least one example, came none")
+        raise DataError(f"{where}: expected at least one example, got none")
     return torch.stack(pixels), torch.tensor(labels)
 
 
@@ -113,14 +113,14 @@ def _example(item: Any, where: str) -> tuple[Tensor, int]:
     try:
         x, y = item
     except (TypeError, ValueError) as error:
-        raise DataError(f"{where}: expected an image and a label, came {type(item).__name__}") from error
+        raise DataError(f"{where}: expected an image and a label, got {type(item).__name__}") from error
     if isinstance(x, Image.Image):
         pixels = np.asarray(x)
         x = torch.tensor(pixels if pixels.ndim == 2 else pixels.transpose(2, 0, 1))
         x = x[None] if x.ndim == 2 else x
     if not isinstance(x, Tensor):
-        raise DataError(f"{where}: expected a tensor or a PIL image, came {type(x).__name__}")
+        raise DataError(f"{where}: expected a tensor or a PIL image, got {type(x).__name__}")
     label = y.item() if isinstance(y, Tensor | np.generic) else y
     if isinstance(label, bool) or not isinstance(label, int):
-        raise DataError(f"{where}: expected an integer label, came {label!r}")
+        raise DataError(f"{where}: expected an integer label, got {label!r}")
     return x, label

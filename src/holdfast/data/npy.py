@@ -37,7 +37,7 @@ class Npy:
 
     def __post_init__(self) -> None:
         if self.severity is not None and not 1 <= self.severity <= SEVERITIES:
-            raise DataError(f"npy.severity: expected 1 to {SEVERITIES}, came {self.severity}")
+            raise DataError(f"npy.severity: expected 1 to {SEVERITIES}, got {self.severity}")
 
     def __call__(self, root: Path | None = None) -> Dataset:
         """Read the images; their classes are numbers."""
@@ -66,7 +66,7 @@ def open_npy(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
     y = read_array(files.read_regular(labels, error=DataError, follow=True), str(labels), error=DataError)
     if x.ndim not in (3, 4) or y.ndim != 1 or len(x) != len(y) or len(x) % SEVERITIES:
         raise DataError(
-            f"{path}: expected {SEVERITIES} n images and as many labels in {LABELS}, came {x.shape} and {y.shape}"
+            f"{path}: expected {SEVERITIES} n images and as many labels in {LABELS}, got {x.shape} and {y.shape}"
         )
     return x, y
 

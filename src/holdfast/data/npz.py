@@ -54,12 +54,12 @@ def read_npz(path: Path, name: str, classes: Sequence[str] | None = None, *, coa
     arrays = _load(path)
     for array in ("x_test", f"y_test{suffix}"):
         if array not in arrays:
-            raise DataError(f"{path}: expected an array {array}, came {', '.join(sorted(arrays)) or 'none'}")
+            raise DataError(f"{path}: expected an array {array}, got {', '.join(sorted(arrays)) or 'none'}")
     parts = [part for part in ("train", "test") if f"x_{part}" in arrays or f"y_{part}{suffix}" in arrays]
     for part in parts:
         for array in (f"x_{part}", f"y_{part}{suffix}"):
             if array not in arrays:
-                raise DataError(f"{path}: expected an array {array} too, came {', '.join(sorted(arrays))}")
+                raise DataError(f"{path}: expected an array {array} too, got {', '.join(sorted(arrays))}")
     names = _class_names(arrays, [arrays[f"y_{part}{suffix}"] for part in parts], classes, path, coarse)
     splits = {part: _split(arrays, part, suffix, names, path) for part in parts}
     return Dataset(name, names, splits.get("train"), splits["test"])
@@ -114,7 +114,7 @@ def _class_names(
     for key in keys:
         if key in arrays:
             if arrays[key].ndim != 1 or arrays[key].dtype.kind != "U":
-                raise DataError(f"{path}: {key}: expected a list of text, came {arrays[key].dtype} {arrays[key].shape}")
+                raise DataError(f"{path}: {key}: expected a list of text, got {arrays[key].dtype} {arrays[key].shape}")
             return tuple(arrays[key].tolist())
     if classes is not None:
         return tuple(classes)

@@ -48,9 +48,7 @@ def _split(place: Path, part: str) -> Split:
     arrays = _load(path)
     x, y = arrays["X"], arrays["y"]
     if x.ndim != 4 or y.ndim != 2 or y.shape[1] != 1 or not np.issubdtype(y.dtype, np.integer):
-        raise DataError(
-            f"{path}: expected X (H, W, C, N) and integers y (N, 1), came {x.shape} and {y.dtype} {y.shape}"
-        )
+        raise DataError(f"{path}: expected X (H, W, C, N) and integers y (N, 1), got {x.shape} and {y.dtype} {y.shape}")
     labels = np.where(y[:, 0] == 10, 0, y[:, 0])
     return checked(x.transpose(3, 2, 0, 1), labels, DIGITS, (f"{path}: X", f"{path}: y"), complete=part == "train")
 

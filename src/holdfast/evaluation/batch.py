@@ -96,8 +96,8 @@ def _certify(model: Classifier, part: Split, x: Tensor, y: Tensor, certifier: Ce
     radius = certificate.radius.detach().double()
     bad = ~((radius >= 0) & radius.isfinite() & ((certificate.prediction != ABSTAIN) | (radius == 0)))
     if where := part.index[bad.cpu()].tolist():
-        came = f"{float(radius[bad][0])} for {len(where)} of {len(x)} examples, first at index {where[0]}"
-        raise ModelError(f"{type(certifier).__name__}: expected a finite radius, 0 where it abstains; got {came}")
+        got = f"{float(radius[bad][0])} for {len(where)} of {len(x)} examples, first at index {where[0]}"
+        raise ModelError(f"{type(certifier).__name__}: expected a finite radius, 0 where it abstains; got {got}")
     columns = {
         "example": part.index, "label": y, "prediction": certificate.prediction, "correct": certificate.prediction == y,
         "distance": torch.zeros_like(radius), "radius": radius, "queries": counts, "seconds": _seconds(started, counts),

@@ -30,8 +30,8 @@ def floats(array: np.ndarray[Any, Any] | None, what: str, shape: Sequence[int] |
     """
     fits = shape is None or (array is not None and array.shape[1:] == tuple(shape))
     if array is None or array.dtype.kind != "f" or array.ndim != 4 or not fits:
-        came = "none" if array is None else f"{array.dtype} {array.shape}"
-        raise LedgerError(f"{what}: expected images (N, C, H, W) as floats, got {came}; delete the file and repeat")
+        got = "none" if array is None else f"{array.dtype} {array.shape}"
+        raise LedgerError(f"{what}: expected images (N, C, H, W) as floats, got {got}; delete the file and repeat")
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 

@@ -56,5 +56,5 @@ def try_out(model: Classifier, split: Split, classes: int | None = None) -> None
     classes_of_model = logits.shape[1] if isinstance(logits, Tensor) and logits.dim() == 2 and len(logits) == 1 else 0
     needed = int(split.y.max()) + 1
     if classes_of_model < needed or (classes is not None and classes_of_model != classes):
-        came = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
-        raise ModelError(f"the model: expected logits of shape (1, {classes or f'at least {needed}'}); got {came}")
+        got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+        raise ModelError(f"the model: expected logits of shape (1, {classes or f'at least {needed}'}); got {got}")

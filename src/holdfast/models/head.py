@@ -71,8 +71,8 @@ def check_linear(head: LinearHead, who: str) -> None:
 
 def _vectors(features: Tensor, weight: Tensor, who: str) -> Tensor:
     if features.dim() != 2 or features.shape[1] != weight.shape[1]:
-        came = tuple(features.shape)
-        raise ModelError(f"{who} needs features of {weight.shape[1]} numbers, as its head takes them, got {came}")
+        got = tuple(features.shape)
+        raise ModelError(f"{who} needs features of {weight.shape[1]} numbers, as its head takes them, got {got}")
     return features
 
 

@@ -48,7 +48,7 @@ class JensenShannon:
 
     def __post_init__(self) -> None:
         if not self.augment:
-            raise ValueError("augment: expected at least one augmentation, came none")
+            raise ValueError("augment: expected at least one augmentation, got none")
         if not self.weight >= 0:
             raise ValueError(f"weight must not be negative, got {self.weight}")
 

@@ -136,10 +136,8 @@ def _choose(kind: Any, value: Any) -> Any:
     if isinstance(value, str):
         value = {value: {}}
     if not isinstance(value, Mapping) or len(value) != 1:
-        came = f"{len(value)} names ({', '.join(map(str, value))})" if isinstance(value, Mapping) else _came(value)
-        raise _problem(
-            f"expected one name with its fields, such as '{names[0]}'; got {came}; known: {', '.join(names)}"
-        )
+        got = f"{len(value)} names ({', '.join(map(str, value))})" if isinstance(value, Mapping) else _described(value)
+        raise _problem(f"expected one name with its fields, such as '{names[0]}'; got {got}; known: {', '.join(names)}")
     ((name, fields),) = value.items()
     if name not in names:
         raise _problem(unknown(name, names))
@@ -162,7 +160,7 @@ def _spelled_out(names: list[str], family: Mapping[str, Any], value: Any) -> Any
             raise _problem(unknown(strange[0], names) + REMEDIES.get(strange[0], ""), strange[0])
         return value
     if not names:
-        raise _problem(f"expected no fields; got {_came(value)}")
+        raise _problem(f"expected no fields; got {_described(value)}")
     return {names[0]: value}
 
 
@@ -177,7 +175,7 @@ def _number(value: Any) -> Any:
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**1023:
         value = float(value)
     if not isinstance(value, float):
-        raise _problem(f"expected a number or a fraction such as 8/255; got {_came(value)}")
+        raise _problem(f"expected a number or a fraction such as 8/255; got {_described(value)}")
     return value
 
 
@@ -191,7 +189,7 @@ def _seconds(value: Any) -> Any:
     if isinstance(value, str) and (match := re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*([a-z]*)\s*", value)):
         value = float(match[1]) * UNITS.get(match[2] or "s", math.nan)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < MOST_SECONDS:
-        raise _problem(f"expected a time such as 90s, 10min or 1.5h; got {_came(value)}")
+        raise _problem(f"expected a time such as 90s, 10min or 1.5h; got {_described(value)}")
     return float(value)
 
 
@@ -223,7 +221,7 @@ def _first_problem(error: PydanticError) -> tuple[tuple[Any, ...], str]:
         return path, str(first["ctx"]["error"])
     if first["type"] == "problem":
         return path, str(first["msg"])
-    return path, f"{first['msg'].replace('Input should be', 'expected')}; got {_came(first['input'])}"
+    return path, f"{first['msg'].replace('Input should be', 'expected')}; got {_described(first['input'])}"
 
 
 def _problem(sentence: str, *key: Any) -> PydanticCustomError:
@@ -232,6 +230,6 @@ def _problem(sentence: str, *key: Any) -> PydanticCustomError:
     return PydanticCustomError("problem", "{sentence}", {"sentence": printable, "key": key})
 
 
-def _came(value: Any) -> str:
+def _described(value: Any) -> str:
     text = repr(value)
     return f"{text if len(text) <= 60 else text[:57] + '...'} ({type(value).__name__})"

@@ -33,7 +33,7 @@ def write_report(
         LedgerError: a run directory is missing, incomplete or damaged.
     """
     if out.is_dir():
-        raise LedgerError(f"{out}: expected the name of a file to write the report to, found a directory")
+        raise LedgerError(f"{out}: expected the name of a file to write the report to, got a directory")
     # JSON may hold lone surrogates, which UTF-8 cannot.
     page = render(read_runs(runs), title=title, failed=failed).encode("utf-8", "replace")
     with files.replacing(out) as file:

@@ -104,13 +104,13 @@ class RunData:
 def read_run(path: Path) -> RunData:
     """Read one run directory; its label is its name."""
     if not path.is_dir():
-        raise LedgerError(f"{path}: expected a run directory, found none")
+        raise LedgerError(f"{path}: expected a run directory, got none")
     files.refuse_links(path)
     _refuse_missing(path)
     facts = _facts(path / "run.json")
     rows = Ledger(path / "ledger").read()
     if rows.is_empty():
-        raise LedgerError(f"{path / 'ledger'}: expected results, found parts without rows; evaluate again")
+        raise LedgerError(f"{path / 'ledger'}: expected results, got parts without rows; evaluate again")
     recipe = path / "recipe.yaml"
     graded = rows.filter(is_graded())
     others = rows.filter(~is_graded())
@@ -192,7 +192,7 @@ def _preference(weights: str) -> tuple[int, str]:
 
 def _facts(path: Path) -> dict[str, Any]:
     if not path.exists():
-        raise LedgerError(f"{path}: expected the facts of a run, found no such file")
+        raise LedgerError(f"{path}: expected the facts of a run, got no such file")
     facts = _json(_text(path), str(path))
     try:
         checked_facts({name: value for name, value in facts.items() if value is not None and name not in OPTIONAL})

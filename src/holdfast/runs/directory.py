@@ -95,9 +95,7 @@ class Run:
             CheckpointError: if there are none.
         """
         if not (labels := self.labels()):
-            raise CheckpointError(
-                f"{self.path}: expected a run with best.safetensors or last.safetensors; found neither"
-            )
+            raise CheckpointError(f"{self.path}: expected a run with best.safetensors or last.safetensors; got neither")
         return labels
 
     def info(self) -> dict[str, Any]:

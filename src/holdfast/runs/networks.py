@@ -112,16 +112,16 @@ def find_bases(recipe: Recipe, splits: Splits, run: Run | None = None, *, trust:
             facts[role] = {"neighbours": len(_images(composite, recipe, splits))}
             continue
         try:
-            facts[role] = _found(path_of(path, recipe.seed), splits, trust=trust)
+            facts[role] = _base_facts(path_of(path, recipe.seed), splits, trust=trust)
         except CheckpointError as error:
             if not begun or role not in before:
                 raise RecipeError(f"model.{role}: {error}") from error
             facts[role] = before[role]
-        _same(role, facts[role], before.get(role, facts[role]))
+        _require_same_weights(role, facts[role], before.get(role, facts[role]))
     return facts
 
 
-def _found(path: Path, splits: Splits, *, trust: Trust) -> dict[str, Any]:
+def _base_facts(path: Path, splits: Splits, *, trust: Trust) -> dict[str, Any]:
     """What the weights at a path say; only those of a network that fits."""
     card = read_card(path)
     state = read_state(card.file)
@@ -144,15 +144,15 @@ def fits(card: Card, splits: Splits) -> None:
     """
     if (card.shape, card.classes) == (tuple(splits.shape), tuple(splits.classes)):
         return
-    wanted, came = ((len(of.classes), "x".join(map(str, of.shape))) for of in (splits, card))
-    names = "" if wanted != came else f", and others than {splits.classes[0]}, ..."
+    wanted, got = ((len(of.classes), "x".join(map(str, of.shape))) for of in (splits, card))
+    names = "" if wanted != got else f", and others than {splits.classes[0]}, ..."
     raise CheckpointError(
         f"{card.file}: expected a network of {wanted[0]} classes and images of {wanted[1]}, as {splits.name} has; "
-        f"got {came[0]} and {came[1]}{names}"
+        f"got {got[0]} and {got[1]}{names}"
     )
 
 
-def _same(role: str, now: Mapping[str, Any], before: Mapping[str, Any]) -> None:
+def _require_same_weights(role: str, now: Mapping[str, Any], before: Mapping[str, Any]) -> None:
     if now.get("sha256") != before.get("sha256"):
         raise RecipeError(
             f"model.{role}: {now.get('path')} has other weights ({str(now.get('sha256'))[:12]}) than those this run "

@@ -50,7 +50,7 @@ def input_ellipsoid(weight: Tensor, x: Tensor, gamma: float) -> Ellipsoid:
     """
     _check_radius(gamma)
     if x.shape != weight.shape[1:]:
-        raise ValueError(f"x: expected {weight.shape[1]} numbers for this matrix, came {tuple(x.shape)}")
+        raise ValueError(f"x: expected {weight.shape[1]} numbers for this matrix, got {tuple(x.shape)}")
     _, values, vectors = torch.linalg.svd(_full_rank(weight), full_matrices=False)
     return Ellipsoid(torch.linalg.vector_norm(x) * gamma / values, vectors)
 

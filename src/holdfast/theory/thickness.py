@@ -79,7 +79,7 @@ def thickness_of_optimal(
     """
     check_band(alpha, beta)
     if points < 1:
-        raise ValueError(f"points: expected at least 1, came {points}")
+        raise ValueError(f"points: expected at least 1, got {points}")
     t = (np.arange(points) + 0.5) / points
     gap = gap_of_optimal(
         t, law, dimensions=dimensions, distance=distance, smoothing=smoothing, classes=classes

@@ -100,10 +100,10 @@ def test_other_severities_of_an_image_share_their_draws():
     ("fields", "message"),
     [
         ({"kind": "riple"}, r"kind: unknown name 'riple'; known: blue_noise_sample, .* Did you mean 'ripple'\?"),
-        ({"kind": "ripple", "severity": 0}, "severity: expected 1, 2, 3, 4 or 5, came 0"),
-        ({"kind": "ripple", "severity": 6}, "severity: expected 1, 2, 3, 4 or 5, came 6"),
-        ({"kind": "ripple", "severity": True}, "severity: expected 1, 2, 3, 4 or 5, came True"),
-        ({"kind": "ripple", "severity": 2.5}, "severity: expected 1, 2, 3, 4 or 5, came 2.5"),
+        ({"kind": "ripple", "severity": 0}, "severity: expected 1, 2, 3, 4 or 5, got 0"),
+        ({"kind": "ripple", "severity": 6}, "severity: expected 1, 2, 3, 4 or 5, got 6"),
+        ({"kind": "ripple", "severity": True}, "severity: expected 1, 2, 3, 4 or 5, got True"),
+        ({"kind": "ripple", "severity": 2.5}, "severity: expected 1, 2, 3, 4 or 5, got 2.5"),
     ],
 )
 def test_impossible_fields_are_refused(fields, message):
@@ -114,10 +114,10 @@ def test_impossible_fields_are_refused(fields, message):
 @pytest.mark.parametrize(
     ("x", "message"),
     [
-        (torch.zeros(3, 32, 32), r"expected images \(N, 1 or 3, height, width\), came shape \(3, 32, 32\)"),
-        (torch.zeros(1, 2, 32, 32), r"expected images \(N, 1 or 3, height, width\), came shape \(1, 2, 32, 32\)"),
-        (torch.zeros(1, 3, 7, 32), "expected sides of at least 8 pixels, came 7x32"),
-        (torch.zeros(1, 3, 32, 32, dtype=torch.uint8), "expected floating-point images in .*, came torch.uint8"),
+        (torch.zeros(3, 32, 32), r"expected images \(N, 1 or 3, height, width\), got shape \(3, 32, 32\)"),
+        (torch.zeros(1, 2, 32, 32), r"expected images \(N, 1 or 3, height, width\), got shape \(1, 2, 32, 32\)"),
+        (torch.zeros(1, 3, 7, 32), "expected sides of at least 8 pixels, got 7x32"),
+        (torch.zeros(1, 3, 32, 32, dtype=torch.uint8), "expected floating-point images in .*, got torch.uint8"),
     ],
 )
 def test_what_is_no_batch_of_images_is_refused(x, message):

@@ -140,10 +140,10 @@ def test_refuses_unknown_kinds():
 @pytest.mark.parametrize(
     ("x", "sentence"),
     [
-        (torch.rand(3, 32, 32), r"expected images \(N, 1 or 3, height, width\), came shape \(3, 32, 32\)"),
-        (torch.rand(2, 2, 32, 32), r"came shape \(2, 2, 32, 32\)"),
-        (torch.rand(2, 3, 7, 32), "expected sides of at least 8 pixels, came 7x32"),
-        (torch.zeros(2, 3, 32, 32, dtype=torch.uint8), r"expected floating-point images in \[0, 1\], came torch.uint8"),
+        (torch.rand(3, 32, 32), r"expected images \(N, 1 or 3, height, width\), got shape \(3, 32, 32\)"),
+        (torch.rand(2, 2, 32, 32), r"got shape \(2, 2, 32, 32\)"),
+        (torch.rand(2, 3, 7, 32), "expected sides of at least 8 pixels, got 7x32"),
+        (torch.zeros(2, 3, 32, 32, dtype=torch.uint8), r"expected floating-point images in \[0, 1\], got torch.uint8"),
     ],
 )
 def test_refuses_what_is_no_batch_of_images(x, sentence):

@@ -66,7 +66,7 @@ class Bar:
         if self.kind not in KINDS:
             raise ValueError(f"kind: {unknown(self.kind, KINDS)}")
         if self.severity not in SEVERITIES or isinstance(self.severity, bool):
-            raise ValueError(f"severity: expected 1, 2, 3, 4 or 5, came {self.severity!r}")
+            raise ValueError(f"severity: expected 1, 2, 3, 4 or 5, got {self.severity!r}")
 
     @torch.no_grad()
     def __call__(self, x: Tensor, *, rng: Streams | None = None) -> Tensor:

@@ -92,8 +92,8 @@ def separation(
     features = features.double()
     classes, members = torch.unique(labels, return_counts=True)
     if len(classes) < 2 or int(members.max()) < 2:
-        came = f"{len(classes)} classes in {len(labels)} images"
-        raise ValueError(f"separation: expected two or more classes, one of them with two or more images; got {came}")
+        got = f"{len(classes)} classes in {len(labels)} images"
+        raise ValueError(f"separation: expected two or more classes, one of them with two or more images; got {got}")
     labels = torch.searchsorted(classes, labels)
     counts = resampled(labels, resamples, seed).to(features.device)
     judged = features if reference is None else reference.double()
