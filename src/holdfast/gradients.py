@@ -34,15 +34,15 @@ def input_gradient(loss: Loss, model: Classifier, z: Tensor, y: Tensor) -> tuple
     Raises:
         ModelError: where there is no gradient, or it is NaN. It is never replaced by zero.
     """
-    _outside_inference_mode(z, y)
+    _refuse_inference_mode(z, y)
     with torch.enable_grad():
         z = z.detach().requires_grad_()
         logits = _tensor(model(z))
         values = loss(logits, y)
-        _differentiable(values)
+        _require_differentiable(values)
         (grad,) = torch.autograd.grad(values.sum(), z, allow_unused=True)
-    grad = _given(grad)
-    _without_nan(grad)
+    grad = _require_gradient(grad)
+    _refuse_nan(grad)
     return values.detach(), grad, logits.detach()
 
 
@@ -62,19 +62,19 @@ def input_jacobian(rows: Callable[[Tensor], Tensor], model: Classifier, z: Tenso
     Raises:
         ModelError: where there is no gradient, or it is NaN. It is never replaced by zero.
     """
-    _outside_inference_mode(z)
+    _refuse_inference_mode(z)
     with torch.enable_grad():
         z = z.detach().requires_grad_()
         logits = _tensor(model(z))
         values = rows(logits)
-        _differentiable(values)
+        _require_differentiable(values)
         sums = values.sum(0).unbind()
         last = len(sums) - 1
         grads = [
             torch.autograd.grad(total, z, retain_graph=i < last, allow_unused=True)[0] for i, total in enumerate(sums)
         ]
-    grad = torch.stack([_given(each) for each in grads], dim=1)
-    _without_nan(grad)
+    grad = torch.stack([_require_gradient(each) for each in grads], dim=1)
+    _refuse_nan(grad)
     return values.detach(), grad, logits.detach()
 
 
@@ -110,9 +110,9 @@ class _InputOnly(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        _differentiable(ctx.logits)
+        _require_differentiable(ctx.logits)
         (grad,) = torch.autograd.grad(ctx.logits, ctx.z, gradients[0], retain_graph=True)
-        _without_nan(grad)
+        _refuse_nan(grad)
         return grad, None
 
 
@@ -121,7 +121,7 @@ NO_GRADIENT_IN_INFERENCE_MODE = (
 )
 
 
-def _outside_inference_mode(*tensors: object) -> None:
+def _refuse_inference_mode(*tensors: object) -> None:
     """Refuse what torch cannot differentiate, before it looks like a fault of the model."""
     require_gradients()
     if any(isinstance(tensor, Tensor) and tensor.is_inference() for tensor in tensors):
@@ -146,19 +146,19 @@ def _tensor(logits: object) -> Tensor:
 NO_GRADIENT = "the model's output has no gradient with respect to its input: no gradient attack can judge it"
 
 
-def _differentiable(values: Tensor) -> None:
+def _require_differentiable(values: Tensor) -> None:
     if not values.requires_grad:
         raise ModelError(NO_GRADIENT)
 
 
-def _given(grad: Tensor | None) -> Tensor:
+def _require_gradient(grad: Tensor | None) -> Tensor:
     """The gradient; where only the weights have one, the model cuts the graph at its input."""
     if grad is None:
         raise ModelError(NO_GRADIENT)
     return grad
 
 
-def _without_nan(grad: Tensor) -> None:
+def _refuse_nan(grad: Tensor) -> None:
     bad = int(grad.flatten(1).isnan().any(1).sum())
     if bad:
         raise ModelError(f"the input gradient is NaN for {bad} of {len(grad)} examples")
@@ -206,15 +206,15 @@ def expansion(loss: Loss, model: Classifier, x: Tensor, y: Tensor, *, step: floa
 
 
 def _exact_expansion(loss: Loss, model: Classifier, x: Tensor, y: Tensor) -> Expansion:
-    _outside_inference_mode(x, y)
+    _refuse_inference_mode(x, y)
     with torch.enable_grad():
         x = x.detach().requires_grad_()
         logits = _tensor(model(x))
         values = loss(logits, y)
-        _differentiable(values)
+        _require_differentiable(values)
         (derivative,) = torch.autograd.grad(values.sum(), x, create_graph=True, allow_unused=True)
-    grad = _given(derivative)
-    _without_nan(grad.detach())
+    grad = _require_gradient(derivative)
+    _refuse_nan(grad.detach())
 
     def product(vector: Tensor) -> Tensor:
         if not grad.requires_grad:  # the loss is linear in x
@@ -229,7 +229,7 @@ def _or_zero(product: Tensor | None, like: Tensor) -> Tensor:
     """The product; zero where the gradient does not depend on the input."""
     if product is None:
         return torch.zeros_like(like)
-    _without_nan(product)
+    _refuse_nan(product)
     return product
 
 

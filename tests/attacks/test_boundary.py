@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from holdfast.attacks import Boundary
-from holdfast.attacks.boundary import _follow, on_the_sphere
+from holdfast.attacks.boundary import _adapted, step_along_sphere
 from holdfast.queries import Counted
 from holdfast.rng import Streams
 from holdfast.threat import L1, L2, Linf
@@ -84,7 +84,7 @@ def test_steps_along_the_sphere_keep_the_distance_and_have_the_size():
     x = torch.full((5, 2, 3, 3), 0.5, dtype=torch.float64)
     z = x + 0.05 * Streams(0, "", 5).normal(x)
     size = torch.tensor([0.01, 0.1, 0.2, 0.5, 1.0], dtype=torch.float64)
-    moved = on_the_sphere(x, z, Streams(1, "", 5).normal(x), size)
+    moved = step_along_sphere(x, z, Streams(1, "", 5).normal(x), size)
     torch.testing.assert_close(L2(1.0).distance(moved, x), L2(1.0).distance(z, x))
     tangent = torch.tan(torch.acos(torch.cosine_similarity((moved - x).flatten(1), (z - x).flatten(1))))
     torch.testing.assert_close(tangent, size)
@@ -93,11 +93,11 @@ def test_steps_along_the_sphere_keep_the_distance_and_have_the_size():
 def test_step_sizes_stand_still_at_the_wanted_share_of_successes():
     size = torch.ones(1) * 0.1
     for yes in [True, False, False, False] * 5:
-        size = _follow(size, torch.tensor([yes]), 0.25)
+        size = _adapted(size, torch.tensor([yes]), 0.25)
     assert float(size) == pytest.approx(0.1)
-    assert float(_follow(size, torch.tensor([True]), 0.25)) > 0.1
-    assert float(_follow(size, torch.tensor([False]), 0.25)) < 0.1
-    assert float(_follow(torch.ones(1), torch.tensor([True]), 0.25)) == 1
+    assert float(_adapted(size, torch.tensor([True]), 0.25)) > 0.1
+    assert float(_adapted(size, torch.tensor([False]), 0.25)) < 0.1
+    assert float(_adapted(torch.ones(1), torch.tensor([True]), 0.25)) == 1
 
 
 @pytest.mark.parametrize("classes", [3, 10])

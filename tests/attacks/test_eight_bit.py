@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from holdfast.attacks import FGSM, PGD, EightBit, Square
-from holdfast.attacks.eight_bit import LEVELS, as_many, rounded, stepped
+from holdfast.attacks.eight_bit import LEVELS, apply_largest, rounded, stepped
 from holdfast.queries import Counted
 from holdfast.threat import L1, L2, Linf
 from tests.zoo import THREAT_KINDS, HalfSpace, digits, digits_cnn, images, labels, linear
@@ -119,7 +119,7 @@ def test_as_many_as_fit_is_the_largest_number():
     weight = images(40, (16,), seed=3)
     there = torch.full_like(x, 0.1)
     for count in (0, 1, 7, 15, 16):
-        z = as_many(L1(0.1 * count + 0.05), x, there, weight, x)
+        z = apply_largest(L1(0.1 * count + 0.05), x, there, weight, x)
         assert (z > 0).sum(1).tolist() == [count] * 40
         chosen = weight.argsort(1, descending=True)[:, :count]
         assert bool((z.gather(1, chosen) > 0).all())

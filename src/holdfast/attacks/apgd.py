@@ -82,7 +82,7 @@ def climb(front: Front, threat: Threat, steps: int, name: str) -> None:
     if isinstance(threat, L1):
         climb_sparsely(front, threat, steps, rng)
         return
-    z = on_the_surface(threat, front.x, rng)
+    z = surface_sample(threat, front.x, rng)
     values, grad, stay = front.differentiate(z)
     state = State.at(z, values, grad, step=2 * threat.eps).select(stay)
     checks, last = checkpoints(steps), 0
@@ -110,7 +110,7 @@ def checkpoints(steps: int) -> list[int]:
     return places
 
 
-def on_the_surface(threat: Threat, x: Tensor, rng: Streams) -> Tensor:
+def surface_sample(threat: Threat, x: Tensor, rng: Streams) -> Tensor:
     """A random point at distance eps, then clipped to the box."""
     direction = rng.uniform(x).mul_(2).sub_(1)
     length = threat.distance(direction, torch.zeros_like(direction))

@@ -94,7 +94,7 @@ class ART:
 
 def _make(wanted: foreign.Foreign, model: foreign.Bridge, *, targeted: bool, seed: int) -> foreign.Made:
     art = foreign.package("art", "attacks.evasion", "estimators.classification", install="'holdfast[art]'")
-    kind = foreign.chosen(wanted.attack, _known(art))
+    kind = foreign.chosen(wanted.attack, _available_attacks(art))
     order, has = foreign.ORDERS[type(wanted.threat)], inspect.signature(kind).parameters
     if wanted.attack in NORMS:
         foreign.same_norm(wanted, (NORMS[wanted.attack],))
@@ -129,7 +129,7 @@ def _classifier(art: Any, model: foreign.Bridge) -> Any:
     )
 
 
-def _known(art: Any) -> dict[str, Any]:
+def _available_attacks(art: Any) -> dict[str, Any]:
     base = art.attacks.attack.EvasionAttack
     kinds = vars(art.attacks.evasion).items()
     return {name: kind for name, kind in kinds if inspect.isclass(kind) and issubclass(kind, base)}

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from holdfast.attacks.decision import bisect, reached, walked
-from holdfast.attacks.minimal import Rows, ball, positive, within_eps
+from holdfast.attacks.minimal import Rows, ball, require_positive, within_eps
 from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams
 from holdfast.threat import L2
@@ -65,8 +65,8 @@ class Boundary:
 
     def __post_init__(self) -> None:
         ball("boundary", self.threat, (L2,))
-        positive("boundary", steps=self.steps, starts=self.starts)
-        positive("boundary", spherical_step=self.spherical_step, source_step=self.source_step)
+        require_positive("boundary", steps=self.steps, starts=self.starts)
+        require_positive("boundary", spherical_step=self.spherical_step, source_step=self.source_step)
 
     @in_evaluation_mode
     def __call__(
@@ -83,18 +83,18 @@ class Boundary:
         z = bisect(ball("boundary", self.threat), rows, z, halvings=10)
         along, inwards = (z.new_full((len(z),), size) for size in (self.spherical_step, self.source_step))
         for _ in range(self.steps):
-            sphere = on_the_sphere(x, z, rng.normal(z), along)
+            sphere = step_along_sphere(x, z, rng.normal(z), along)
             succeeded = reached(rows, sphere)
             nearer = torch.lerp(sphere, x, per_example(inwards, x))
             kept = succeeded.clone()
             kept[succeeded] = reached(rows[succeeded], nearer[succeeded])
-            along = _follow(along, succeeded, ALONG)
-            inwards = torch.where(succeeded, _follow(inwards, kept, INWARDS), inwards)
+            along = _adapted(along, succeeded, ALONG)
+            inwards = torch.where(succeeded, _adapted(inwards, kept, INWARDS), inwards)
             z = torch.where(per_example(kept, z), nearer, z)
         return z
 
 
-def on_the_sphere(x: Tensor, z: Tensor, noise: Tensor, size: Tensor) -> Tensor:
+def step_along_sphere(x: Tensor, z: Tensor, noise: Tensor, size: Tensor) -> Tensor:
     """From `z` sideways by `size` times its distance from `x`, back to that distance, then into the box."""
     step = (z - x).flatten(1)
     radius = norm(step)[:, None]
@@ -104,6 +104,6 @@ def on_the_sphere(x: Tensor, z: Tensor, noise: Tensor, size: Tensor) -> Tensor:
     return (x + (moved * (radius / norm(moved)[:, None])).view_as(x)).clamp_(0, 1)
 
 
-def _follow(size: Tensor, yes: Tensor, wanted: float) -> Tensor:
+def _adapted(size: Tensor, yes: Tensor, wanted: float) -> Tensor:
     """A step size that grows with successes and shrinks with failures, still where the wanted share succeeds."""
     return (size * torch.exp(RATE * (yes.to(size.dtype) - wanted))).clamp(max=1)

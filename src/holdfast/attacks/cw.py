@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from holdfast.attacks.minimal import Nearest, Rows, ball, positive, within_eps
+from holdfast.attacks.minimal import Nearest, Rows, ball, require_positive, within_eps
 from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams
 from holdfast.threat import L2, Linf
@@ -60,7 +60,9 @@ class CW:
 
     def __post_init__(self) -> None:
         ball("cw", self.threat, (L2,))
-        positive("cw", steps=self.steps, searches=self.searches, step_size=self.step_size, constant=self.constant)
+        require_positive(
+            "cw", steps=self.steps, searches=self.searches, step_size=self.step_size, constant=self.constant
+        )
         if not self.confidence >= 0:
             raise ValueError(f"cw: confidence must not be negative, got {self.confidence}")
 
@@ -138,7 +140,7 @@ class CWLinf:
     def __post_init__(self) -> None:
         ball("cw_linf", self.threat, (Linf,))
         sizes = {"step_size": self.step_size, "constant": self.constant, "largest": self.largest}
-        positive("cw_linf", steps=self.steps, rounds=self.rounds, **sizes)
+        require_positive("cw_linf", steps=self.steps, rounds=self.rounds, **sizes)
         if not self.confidence >= 0:
             raise ValueError(f"cw_linf: confidence must not be negative, got {self.confidence}")
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from holdfast.attacks.minimal import Nearest, Rows, ball, positive, within_eps
+from holdfast.attacks.minimal import Nearest, Rows, ball, require_positive, within_eps
 from holdfast.attacks.schedule import annealed
 from holdfast.gradients import input_gradient
 from holdfast.losses import cross_entropy, towards
@@ -52,7 +52,7 @@ class DDN:
 
     def __post_init__(self) -> None:
         ball("ddn", self.threat, (L2,))
-        positive("ddn", steps=self.steps, gamma=self.gamma, init=self.init)
+        require_positive("ddn", steps=self.steps, gamma=self.gamma, init=self.init)
         if not self.gamma < 1:
             raise ValueError(f"ddn: gamma must be below 1, got {self.gamma}")
 

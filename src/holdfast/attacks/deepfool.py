@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from holdfast.attacks.apgd_targeted import likeliest_others
-from holdfast.attacks.minimal import Nearest, Rows, ball, boundary, positive, within_eps
+from holdfast.attacks.minimal import Nearest, Rows, ball, boundary, require_positive, within_eps
 from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams
 from holdfast.threat import L2, Linf
@@ -55,7 +55,7 @@ class DeepFool:
 
     def __post_init__(self) -> None:
         ball("deepfool", self.threat, (Linf, L2))
-        positive("deepfool", steps=self.steps, candidates=self.candidates, overshoot=self.overshoot)
+        require_positive("deepfool", steps=self.steps, candidates=self.candidates, overshoot=self.overshoot)
 
     @in_evaluation_mode
     def __call__(

@@ -84,7 +84,7 @@ def rounded(threat: Threat, z: Tensor, x: Tensor) -> Tensor:
     nearest = scaled.round() / LEVELS
     inwards = torch.where(z > x, scaled.floor(), scaled.ceil()) / LEVELS
     nearest = nearest.where((nearest - x).abs() <= _reach(threat, x), inwards)
-    part = as_many(threat, plain, inwards, (z - x).abs(), x)
+    part = apply_largest(threat, plain, inwards, (z - x).abs(), x)
     fallback = torch.where(per_example(_inside(threat, part, x), x), part, x)
     return torch.where(per_example(_inside(threat, nearest, x), x), nearest, fallback)
 
@@ -94,10 +94,10 @@ def stepped(threat: Threat, z: Tensor, x: Tensor, grad: Tensor) -> Tensor:
     neighbours = ((z * LEVELS).round() + grad.sign()).clamp_(0, LEVELS) / LEVELS
     on_grid = (z * LEVELS).round().div(LEVELS).eq(z).flatten(1).all(1)
     useful = ((neighbours - x).abs() <= _reach(threat, x)) & per_example(on_grid, z)
-    return as_many(threat, z, neighbours, grad.abs().where(useful, 0), x)
+    return apply_largest(threat, z, neighbours, grad.abs().where(useful, 0), x)
 
 
-def as_many(threat: Threat, z: Tensor, replacement: Tensor, weight: Tensor, x: Tensor) -> Tensor:
+def apply_largest(threat: Threat, z: Tensor, replacement: Tensor, weight: Tensor, x: Tensor) -> Tensor:
     """`replacement` in as many coordinates of largest positive weight as stay in the threat set, `z` in the others."""
     rank = weight.flatten(1).argsort(1, descending=True).argsort(1).view_as(z)
     high = (weight > 0).flatten(1).sum(1)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from holdfast.attacks.apgd_targeted import likeliest_others
-from holdfast.attacks.minimal import Nearest, Rows, ball, boundary, positive, within_eps
+from holdfast.attacks.minimal import Nearest, Rows, ball, boundary, require_positive, within_eps
 from holdfast.attacks.search import require_metric_threat
 from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams
@@ -71,7 +71,9 @@ class FAB:
     def __post_init__(self) -> None:
         ball("fab", self.threat)
         require_metric_threat("fab", self.threat)
-        positive("fab", steps=self.steps, restarts=self.restarts, targets=1 if self.targets is None else self.targets)
+        require_positive(
+            "fab", steps=self.steps, restarts=self.restarts, targets=1 if self.targets is None else self.targets
+        )
         if not (0 <= self.alpha_max <= 1 and 0 < self.beta <= 1 and self.eta >= 1):
             raise ValueError(
                 "fab: alpha_max must be in [0, 1], beta in (0, 1] and eta at least 1, "

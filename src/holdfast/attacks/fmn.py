@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from holdfast.attacks.minimal import Nearest, Rows, ball, positive, within_eps
+from holdfast.attacks.minimal import Nearest, Rows, ball, require_positive, within_eps
 from holdfast.attacks.schedule import annealed
 from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams
@@ -60,7 +60,9 @@ class FMN:
 
     def __post_init__(self) -> None:
         ball("fmn", self.threat)
-        positive("fmn", steps=self.steps, step_size=self.step_size, gamma=self.gamma, last_gamma=self.last_gamma)
+        require_positive(
+            "fmn", steps=self.steps, step_size=self.step_size, gamma=self.gamma, last_gamma=self.last_gamma
+        )
         if not self.gamma < 1:
             raise ValueError(f"fmn: gamma must be below 1, got {self.gamma}")
 

@@ -89,7 +89,7 @@ class Foolbox:
 def _make(wanted: foreign.Foreign, model: foreign.Bridge, *, targeted: bool, seed: int) -> foreign.Made:
     foolbox = foreign.package("foolbox", install="'holdfast[foolbox]'")
     order = foreign.ORDERS[type(wanted.threat)]
-    kind = foreign.chosen(wanted.attack, _known(foolbox))
+    kind = foreign.chosen(wanted.attack, _available_attacks(foolbox))
     ours = {
         "distance": foolbox.distances.LpDistance(order),
         "constraint": type(wanted.threat).__name__.lower(),
@@ -121,7 +121,7 @@ def _make(wanted: foreign.Foreign, model: foreign.Bridge, *, targeted: bool, see
     return foreign.Made(find, budgeted, find_from if walks else None)
 
 
-def _known(foolbox: Any) -> dict[str, Any]:
+def _available_attacks(foolbox: Any) -> dict[str, Any]:
     base = foolbox.attacks.base
     kinds = {name: kind for name, kind in vars(foolbox.attacks).items() if inspect.isclass(kind)}
     return {n: k for n, k in kinds.items() if issubclass(k, base.FixedEpsilonAttack | base.MinimizationAttack)}

@@ -171,7 +171,7 @@ def run(
         if len(rows):
             bridge = Bridge(Shared(narrow(model, rows), len(rows)), x[rows], dtype, logits.shape[1])
             z, budgeted, stuck[rows] = _find(library, foreign, bridge, aim[rows], rng[rows], model)
-            points[rows], over = _believed(foreign.threat, z, x[rows], dtype)
+            points[rows], over = _inside_threat(foreign.threat, z, x[rows], dtype)
             excess[rows] = over if budgeted else 0
     report_no_start(model, stuck)
     _report_excess(f"{library.name} {foreign.attack}", model, excess, foreign.threat)
@@ -227,7 +227,7 @@ def _missed(bridge: Bridge, aim: Aim, z: Tensor) -> Tensor:
     return ~aim.reached(bridge(z))
 
 
-def _believed(threat: Threat, z: Tensor, x: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+def _inside_threat(threat: Threat, z: Tensor, x: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Points inside the threat set as they are, but for rounding; `x` for the others. And how far these went, (N,)."""
     clean = x.to(dtype).view_as(z)
     z = torch.where(z == clean, x.view_as(z), z.to(x)).view_as(x)  # what was not changed has not been rounded either

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from holdfast.attacks.decision import bisect, reached, walked
-from holdfast.attacks.minimal import Nearest, Rows, ball, positive, within_eps
+from holdfast.attacks.minimal import Nearest, Rows, ball, require_positive, within_eps
 from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams
 from holdfast.threat import L2, Linf
@@ -59,7 +59,7 @@ class HopSkipJump:
 
     def __post_init__(self) -> None:
         ball("hopskipjump", self.threat, (Linf, L2))
-        positive("hopskipjump", steps=self.steps, samples=self.samples - 1, starts=self.starts)
+        require_positive("hopskipjump", steps=self.steps, samples=self.samples - 1, starts=self.starts)
 
     @in_evaluation_mode
     def __call__(

@@ -146,7 +146,7 @@ def ball(method: str, threat: Threat, kinds: tuple[type[Threat], ...] | None = N
     raise ValueError(f"{method} has no {type(threat).__name__.lower()} attack; threats that it has: {supported}")
 
 
-def positive(method: str, **counts: float) -> None:
+def require_positive(method: str, **counts: float) -> None:
     """Refuse counts and sizes that are not positive numbers."""
     for name, value in counts.items():
         if not value > 0:

@@ -161,11 +161,13 @@ def beaten_by_any(flag: str, case: Case, left: Mapping[str, Tensor], remedy: str
     broken = {name: int((case.standing & ~held).sum()) for name, held in left.items()}
     together = pair(case, torch.stack([*left.values()]).all(0))
     verdict = beaten(flag, together, "any of them", "the white-box attack", "attacks")
-    finding = f"{_told(broken, together.more)} of {together.trials} examples that the white-box attack leaves standing"
+    finding = (
+        f"{_broken_by(broken, together.more)} of {together.trials} examples that the white-box attack leaves standing"
+    )
     return replace(verdict, finding=finding, remedy=(remedy or verdict.remedy) if verdict.remedy else "")
 
 
-def _told(broken: Mapping[str, int], together: int) -> str:
+def _broken_by(broken: Mapping[str, int], together: int) -> str:
     """Who breaks how many: A breaks 4, B 3 (together 5)."""
     (first, count), *others = broken.items()
     rest = "".join(f", {name} {number}" for name, number in others)

@@ -57,13 +57,13 @@ def before(
     model = with_logits(model, x[:1])
     _check(model, x, y, seed)
     if at_chance is None:
-        verdict = _asked(model, partial(better_than_chance, model, x, y), seed)
+        verdict = _run_condition(model, partial(better_than_chance, model, x, y), seed)
         at_chance = verdict.level == "fail"
         yield verdict
     yield input_range(x)
-    yield _asked(model, partial(scaling, model, x), seed)
-    random = _asked(model, partial(randomness, model, x), seed)
-    yield _asked(model, partial(train_mode, model, x), seed)
+    yield _run_condition(model, partial(scaling, model, x), seed)
+    random = _run_condition(model, partial(randomness, model, x), seed)
+    yield _run_condition(model, partial(train_mode, model, x), seed)
     if at_chance:
         yield from (meaningless(flag, "model") for flag in ("randomness", "batch", "probabilities", "gradients"))
         return
@@ -72,9 +72,9 @@ def before(
         why = "the answers are random, so that one more reason to differ cannot be seen"
         yield Verdict(flag="batch", level="not tested", finding=why, evidence="model")
     else:
-        yield _asked(model, partial(batch_dependence, model, x), seed)
-    yield _asked(model, partial(probabilities, model, x), seed)
-    yield _asked(model, partial(gradients, model, x, y, loss), seed)
+        yield _run_condition(model, partial(batch_dependence, model, x), seed)
+    yield _run_condition(model, partial(probabilities, model, x), seed)
+    yield _run_condition(model, partial(gradients, model, x, y, loss), seed)
 
 
 def audit(
@@ -131,7 +131,7 @@ def audit(
 
 def _attacked(flag: str, condition: Callable[[], Verdict], case: Case) -> Verdict:
     try:
-        return _asked(case.model, condition, case.seed)
+        return _run_condition(case.model, condition, case.seed)
     except (
         HoldfastError,
         ValueError,
@@ -140,7 +140,7 @@ def _attacked(flag: str, condition: Callable[[], Verdict], case: Case) -> Verdic
         return Verdict(flag=flag, level="not tested", finding=why, evidence="attacks")
 
 
-def _asked(model: Classifier, condition: Callable[[], Verdict], seed: int) -> Verdict:
+def _run_condition(model: Classifier, condition: Callable[[], Verdict], seed: int) -> Verdict:
     with evaluating(model), own_randomness(seed):
         return condition()
 

@@ -47,8 +47,8 @@ def confidence(case: Case) -> Verdict:
     return Verdict(
         flag="confidence",
         level="warn" if misled or flat else "pass",
-        finding=f"{_told(results)}; noise takes more than the step from {worse} of {len(case.x)} examples, {certain} "
-        "are certain at all three",
+        finding=f"{_averages(results)}; noise takes more than the step from {worse} of {len(case.x)} examples, "
+        f"{certain} are certain at all three",
         remedy=MISLED if misled else FLAT if flat else "",
         evidence="attacks",
         value=worse / len(case.x),
@@ -61,7 +61,7 @@ def _least(results: Confidences) -> torch.Tensor:
     return torch.stack([one.likeliest for one in (results.clean, results.random, results.pgd1)]).amin(0)
 
 
-def _told(results: Confidences) -> str:
+def _averages(results: Confidences) -> str:
     """Table 3.1 in a line."""
     points = {"clean": results.clean, "random": results.random, "one step of PGD": results.pgd1}
     return "likeliest (true) class on average: " + ", ".join(f"{name} {_means(one)}" for name, one in points.items())

@@ -79,7 +79,7 @@ def by_yield(steps: Sequence[str], rows: Sequence[Row]) -> list[str]:
     standing = [True] * len(rows)
     left, order = list(steps), []
     while left:
-        worth = {step: _falls(tried[step], standing) / seconds[step] for step in left}
+        worth = {step: _newly_broken(tried[step], standing) / seconds[step] for step in left}
         best = max(left, key=lambda step: worth[step])
         standing = [stands and not one["broke"] for stands, one in zip(standing, tried[best], strict=True)]
         left.remove(best)
@@ -87,7 +87,7 @@ def by_yield(steps: Sequence[str], rows: Sequence[Row]) -> list[str]:
     return order
 
 
-def _falls(tried: Sequence[Mapping[str, Any]], standing: Sequence[bool]) -> int:
+def _newly_broken(tried: Sequence[Mapping[str, Any]], standing: Sequence[bool]) -> int:
     return sum(stands and one["broke"] for stands, one in zip(standing, tried, strict=True))
 
 

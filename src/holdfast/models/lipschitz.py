@@ -48,7 +48,7 @@ class LipschitzMLP:
     feature_dim: int | None = None
 
     def __post_init__(self) -> None:
-        _known(self.activation)
+        _require_activation(self.activation)
 
     def __call__(self, shape: tuple[int, int, int], classes: int) -> Network:
         """Build the network."""
@@ -94,7 +94,7 @@ class LipschitzCNN:
     feature_dim: int | None = None
 
     def __post_init__(self) -> None:
-        _known(self.activation)
+        _require_activation(self.activation)
 
     def __call__(self, shape: tuple[int, int, int], classes: int) -> Network:
         """Build the network."""
@@ -133,6 +133,6 @@ def _dense(inputs: int, outputs: int, activation: str, bias: bool) -> nn.Module:
     return nn.Sequential(OrthogonalDense(inputs, outputs, bias=bias), _ACTIVATIONS[activation](outputs))
 
 
-def _known(name: str) -> None:
+def _require_activation(name: str) -> None:
     if name not in _ACTIVATIONS:
         raise ValueError(f"activation: {unknown(name, _ACTIVATIONS)}")

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from holdfast.errors import ModelError
 from holdfast.objectives.centroids import everywhere
-from holdfast.objectives.checks import not_negative, positive
+from holdfast.objectives.checks import require_nonnegative, require_positive
 from holdfast.objectives.passes import Passes
 from holdfast.objectives.temporarily_replaced import buffers_of, temporarily_replaced
 from holdfast.rng import Streams, streams
@@ -47,8 +47,8 @@ class AWP:
     warmup: int = 0
 
     def __post_init__(self) -> None:
-        positive(gamma=self.gamma)
-        not_negative(warmup=self.warmup)
+        require_positive(gamma=self.gamma)
+        require_nonnegative(warmup=self.warmup)
         if getattr(self.objective, "replays", 1) > 1:
             raise ValueError("objective: expected one that takes one step for each batch, got one with replays")
 

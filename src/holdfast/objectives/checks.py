@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 
 
-def positive(**values: float) -> None:
+def require_positive(**values: float) -> None:
     """Refuse what is not positive, or not finite."""
     for name, value in values.items():
         if not 0 < value < math.inf:
             raise ValueError(f"{name} must be positive{' and finite' if value > 0 else ''}, got {value}")
 
 
-def not_negative(**values: float) -> None:
+def require_nonnegative(**values: float) -> None:
     """Refuse what is negative or not finite."""
     for name, value in values.items():
         if not 0 <= value < math.inf:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from holdfast.losses import cross_entropy
 from holdfast.modes import evaluating
-from holdfast.objectives.checks import positive
+from holdfast.objectives.checks import require_positive
 from holdfast.objectives.passes import Passes
 from holdfast.objectives.penalty import slope
 from holdfast.objectives.standard import mean_cross_entropy
@@ -45,7 +45,7 @@ class CURE:
     soft_labels: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        positive(weight=self.weight, step=self.step)
+        require_positive(weight=self.weight, step=self.step)
 
     @property
     def passes(self) -> Passes:

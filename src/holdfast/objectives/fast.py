@@ -15,7 +15,7 @@ from holdfast.modes import evaluating
 from holdfast.objectives.adversarial import show_clean
 from holdfast.objectives.batch_stats import BatchStats, Statistics, check_batch_stats
 from holdfast.objectives.centroids import everywhere
-from holdfast.objectives.checks import positive
+from holdfast.objectives.checks import require_positive
 from holdfast.objectives.inner_maximisation import check_steps, climb
 from holdfast.objectives.passes import Passes
 from holdfast.objectives.standard import mean_cross_entropy
@@ -40,7 +40,7 @@ class Alarm:
     gap: float = 0.3
 
     def __post_init__(self) -> None:
-        positive(every=self.every, examples=self.examples, steps=self.steps)
+        require_positive(every=self.every, examples=self.examples, steps=self.steps)
         if not 0 <= self.gap <= 1:
             raise ValueError(f"gap must lie in [0, 1], got {self.gap}")
 

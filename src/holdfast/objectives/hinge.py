@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from holdfast.losses import margin
-from holdfast.objectives.checks import positive
+from holdfast.objectives.checks import require_positive
 from holdfast.objectives.passes import Passes
 from holdfast.rng import Streams
 from holdfast.types import Classifier, Terms
@@ -32,7 +32,7 @@ class MulticlassHinge:
     passes: ClassVar[Passes] = Passes(1, 1)
 
     def __post_init__(self) -> None:
-        positive(d=self.d)
+        require_positive(d=self.d)
 
     def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
         """Terms of a batch; `rng` is not used."""
@@ -61,7 +61,7 @@ class TruncatedMargin:
     passes: ClassVar[Passes] = Passes(1, 1)
 
     def __post_init__(self) -> None:
-        positive(d=self.d)
+        require_positive(d=self.d)
 
     def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
         """Terms of a batch; `rng` is not used."""

@@ -40,12 +40,12 @@ def climb(
     return z
 
 
-def near(threat: Threat, x: Tensor, rng: Streams) -> Tensor:
+def noisy_start(threat: Threat, x: Tensor, rng: Streams) -> Tensor:
     """A little Gaussian noise: at the image itself a divergence from its own prediction has no gradient."""
     return threat.project(x + NEAR * rng.normal(x), x)
 
 
-def length_of_steps(threat: Threat, steps: int, step_size: float | None) -> float:
+def default_step_size(threat: Threat, steps: int, step_size: float | None) -> float:
     """The step size, or that of steps which together are 2.5 radii long."""
     return 2.5 * threat.eps / steps if step_size is None else step_size
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from holdfast.errors import unknown
 from holdfast.losses import cross_entropy
-from holdfast.objectives.checks import positive
+from holdfast.objectives.checks import require_positive
 from holdfast.objectives.passes import Passes
 from holdfast.objectives.penalty import slope
 from holdfast.rng import Streams
@@ -43,7 +43,7 @@ class InputGradient:
     soft_labels: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        positive(weight=self.weight)
+        require_positive(weight=self.weight)
         if self.norm not in ORDERS:
             raise ValueError(f"norm: {unknown(self.norm, ORDERS)}")
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from holdfast.errors import ModelError
 from holdfast.losses import cross_entropy
-from holdfast.objectives.checks import positive
+from holdfast.objectives.checks import require_positive
 from holdfast.objectives.passes import Passes
 from holdfast.objectives.penalty import gradient_of
 from holdfast.rng import Streams, streams
@@ -42,7 +42,7 @@ class Jacobian:
     soft_labels: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        positive(weight=self.weight)
+        require_positive(weight=self.weight)
         if self.projections < 1:
             raise ValueError(f"projections must be at least 1, got {self.projections}")
 

@@ -20,7 +20,7 @@ from holdfast.gradients import input_gradient
 from holdfast.losses import cross_entropy
 from holdfast.objectives.batch_stats import BatchStats, Statistics, check_batch_stats
 from holdfast.objectives.centroids import everywhere
-from holdfast.objectives.checks import positive
+from holdfast.objectives.checks import require_positive
 from holdfast.objectives.inner_maximisation import check_steps
 from holdfast.objectives.passes import Passes
 from holdfast.objectives.per_example_state import places_of
@@ -78,7 +78,7 @@ class MMA:
         require_metric_threat("mma", self.threat)
         ball("mma", self.threat)
         check_steps(self.steps, None)
-        positive(least=self.least)
+        require_positive(least=self.least)
         if self.searches < FEWEST:
             raise ValueError(f"searches must be at least {FEWEST}, to tell what is beyond eps; got {self.searches}")
         if self.least > self.threat.eps:

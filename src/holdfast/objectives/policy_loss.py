@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from holdfast.objectives.checks import not_negative
+from holdfast.objectives.checks import require_nonnegative
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class PolicyLoss:
     c3: float = 3.2
 
     def __post_init__(self) -> None:
-        not_negative(c1=self.c1, c2=self.c2, c3=self.c3)
+        require_nonnegative(c1=self.c1, c2=self.c2, c3=self.c3)
 
     def __call__(self, loss: Tensor, beta: Tensor, robust: Tensor) -> Tensor:
         """Loss of each image, (N,).

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from holdfast.lipschitz import ALPHA, propagate, smoothed_margin, zhen_radius
 from holdfast.losses import margin
-from holdfast.objectives.checks import positive
+from holdfast.objectives.checks import require_positive
 from holdfast.objectives.passes import Passes
 from holdfast.rng import Streams
 from holdfast.types import Classifier, Terms
@@ -37,7 +37,7 @@ class MCR:
     passes: ClassVar[Passes] = Passes(1, 1)
 
     def __post_init__(self) -> None:
-        positive(d=self.d, constant=self.constant)
+        require_positive(d=self.d, constant=self.constant)
 
     def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
         """Terms of a batch; `rng` is not used."""
@@ -64,7 +64,7 @@ class MSCR:
     passes: ClassVar[Passes] = Passes(1, 1)
 
     def __post_init__(self) -> None:
-        positive(d=self.d, sigma=self.sigma, constant=self.constant)
+        require_positive(d=self.d, sigma=self.sigma, constant=self.constant)
 
     def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
         """Terms of a batch; `rng` is not used."""
@@ -91,7 +91,7 @@ class Zhen:
     passes: ClassVar[Passes] = Passes(1, 1)
 
     def __post_init__(self) -> None:
-        positive(d=self.d, sigma=self.sigma)
+        require_positive(d=self.d, sigma=self.sigma)
 
     def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
         """Terms of a batch; `rng` is not used."""

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from holdfast.lipschitz import propagate
 from holdfast.losses import cross_entropy
-from holdfast.objectives.checks import positive
+from holdfast.objectives.checks import require_positive
 from holdfast.objectives.passes import Passes
 from holdfast.rng import Streams
 from holdfast.types import Classifier, Terms
@@ -32,7 +32,7 @@ class SmoothedCrossEntropy:
     passes: ClassVar[Passes] = Passes(1, 1)
 
     def __post_init__(self) -> None:
-        positive(sigma=self.sigma)
+        require_positive(sigma=self.sigma)
 
     def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
         """Terms of a batch; `rng` is not used."""

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from holdfast.attacks.search import require_metric_threat
 from holdfast.losses import cross_entropy, kl_divergence
 from holdfast.objectives.batch_stats import BatchStats, Statistics, check_batch_stats
-from holdfast.objectives.checks import not_negative
-from holdfast.objectives.inner_maximisation import check_steps, climb, length_of_steps, near
+from holdfast.objectives.checks import require_nonnegative
+from holdfast.objectives.inner_maximisation import check_steps, climb, default_step_size, noisy_start
 from holdfast.objectives.passes import Passes
 from holdfast.objectives.two_steps import TwoSteps
 from holdfast.rng import Streams
@@ -55,7 +55,7 @@ class TRADES:
 
     def __post_init__(self) -> None:
         require_metric_threat("trades", self.threat)
-        not_negative(beta=self.beta)
+        require_nonnegative(beta=self.beta)
         check_steps(self.steps, self.step_size)
         check_batch_stats(self.batch_stats)
 
@@ -76,8 +76,8 @@ class TRADES:
         """The point of each example where predictions differ most."""
         with statistics.attacking(model, clean=True), torch.no_grad():
             natural = model(x)
-        step_size = length_of_steps(self.threat, self.steps, self.step_size)
-        start = near(self.threat, x, rng.split("start"))
+        step_size = default_step_size(self.threat, self.steps, self.step_size)
+        start = noisy_start(self.threat, x, rng.split("start"))
         with statistics.attacking(model):
             return climb(self.threat, kl_divergence, model, x, natural, start, steps=self.steps, step_size=step_size)
 

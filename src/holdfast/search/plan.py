@@ -147,7 +147,7 @@ def parse_plan(text: str, overrides: Sequence[str] = (), *, file: Path = Path("r
         content=content,
         where=lambda origins: places_of(file, lines, "", origins),
     )
-    _agrees(plan, plan.probe(), where)
+    _require_measurable(plan, plan.probe(), where)
     return plan
 
 
@@ -161,7 +161,7 @@ def _settings(section: Any, file: Path, where: Where) -> SearchRecipe:
     return settings
 
 
-def _agrees(plan: Plan, recipe: Recipe, where: Where) -> None:
+def _require_measurable(plan: Plan, recipe: Recipe, where: Where) -> None:
     """Refuse what the recipe cannot answer before anything is trained."""
     settings = plan.settings
     held = any(not goal.checks or goal.split == "validation" for goal in settings.objective)

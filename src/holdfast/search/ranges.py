@@ -46,7 +46,7 @@ class Uniform:
     step: float | None = None
 
     def __post_init__(self) -> None:
-        _in_order(self.low, self.high)
+        _require_order(self.low, self.high)
         if self.step is not None:
             _divides(self.step, self.low, self.high)
 
@@ -88,7 +88,7 @@ class Log:
     high: float
 
     def __post_init__(self) -> None:
-        _in_order(self.low, self.high)
+        _require_order(self.low, self.high)
         if not self.low > 0:
             raise ValueError(f"low must be positive in a log range, got {self.low:g}")
 
@@ -130,7 +130,7 @@ class Whole:
     step: int = 1
 
     def __post_init__(self) -> None:
-        _in_order(self.low, self.high)
+        _require_order(self.low, self.high)
         _divides(self.step, self.low, self.high)
 
     def distribution(self) -> BaseDistribution:
@@ -203,7 +203,7 @@ RANGES: Mapping[str, Any] = {"uniform": Uniform, "log": Log, "int": Whole, "choi
 """What may follow `search:` in the place of a value."""
 
 
-def _in_order(low: float, high: float) -> None:
+def _require_order(low: float, high: float) -> None:
     if not (math.isfinite(low) and math.isfinite(high)):
         raise ValueError(f"low and high must be finite, got {low:g} and {high:g}")
     if not low < high:

@@ -108,7 +108,7 @@ def validation_scores(
         with torch.no_grad():
             logits = model(x)
         hit = logits.argmax(1) == y
-        robust = hit if attack is None else hit & _holds(model, x, y, attack, Streams(seed, "validation", part.index))
+        robust = hit if attack is None else hit & _robust(model, x, y, attack, Streams(seed, "validation", part.index))
         return cross_entropy(logits, y).double().cpu(), hit.cpu(), robust.cpu()
 
     with evaluating(model):
@@ -118,7 +118,7 @@ def validation_scores(
     return scores if attack is None else {**scores, "robust_accuracy": int(robust.sum()) / len(split)}
 
 
-def _holds(model: Any, x: Tensor, y: Tensor, attack: Attack, rng: Streams) -> Tensor:
+def _robust(model: Any, x: Tensor, y: Tensor, attack: Attack, rng: Streams) -> Tensor:
     z = attack(model, x, y, rng=rng)
     with torch.no_grad():
         held: Tensor = model(z).argmax(1) == y
