@@ -91,7 +91,7 @@ def _physical() -> int:
 
 
 def _of_the_container() -> float:
-    """What the system lets this process have, if it says so."""
+    """The memory that the system allows this process, where it states a limit."""
     try:
         return float(Path("/sys/fs/cgroup/memory.max").read_text())
     except (OSError, ValueError):

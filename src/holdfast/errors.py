@@ -52,7 +52,7 @@ def one_line(text: str) -> str:
 
 
 def unknown(name: object, available: Iterable[str]) -> str:
-    """Say that `name` is unknown, list the known names and suggest the nearest.
+    """A sentence that `name` is unknown, with the available names and the nearest as a suggestion.
 
     >>> unknown("stepz", ["loss", "steps"])
     "unknown name 'stepz'; known: loss, steps. Did you mean 'steps'?"

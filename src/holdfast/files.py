@@ -321,7 +321,7 @@ def _noted(file: Path, lines: Mapping[str, str]) -> Iterator[BinaryIO]:
 
 @functools.lru_cache(maxsize=64)
 class _Journal:
-    """What `checksums.txt` says, read on from where it ended the last time.
+    """The content of `checksums.txt`, read on from where it ended the last time.
 
     Args:
         file: the file.

@@ -59,7 +59,7 @@ class BatchSize:
         self._news: Halved | None = None
 
     def news(self) -> Halved | None:
-        """What became of the size since this was asked last; None if it is the same."""
+        """The change of the size since the last call; None if there was none."""
         news, self._news = self._news, None
         return news
 
@@ -132,7 +132,7 @@ class BatchSize:
 
 
 def is_out_of_memory(error: BaseException | None) -> bool:
-    """Whether it says, or was raised from an error that says, that memory has run out."""
+    """Whether the error, or one that it was raised from, reports that memory has run out."""
     while error is not None:
         if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and MESSAGES.search(str(error))):
             return True

@@ -64,7 +64,7 @@ class Counted:
 
     @property
     def watched(self) -> Classifier:
-        """The classifier asked."""
+        """The classifier whose queries are counted."""
         return self._model
 
     def watching(self, model: Classifier) -> Counted:

@@ -34,7 +34,7 @@ class Kind(enum.StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Traits:
-    """What the ledger says of a check, beside its name and fields; None where it does not apply or is not known.
+    """What the ledger records of a check beside its name and fields; None where it does not apply or is unknown.
 
     Args:
         kind: what it does with an image, a `Kind`.

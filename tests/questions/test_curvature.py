@@ -162,7 +162,7 @@ def test_right_answers_under_noise_are_counted_for_each_example():
 
 def test_bad_numbers_are_refused():
     model, x, y = smooth(), images(2), labels(2, 5)
-    with pytest.raises(ValueError, match="draws must be at least 2, or there is no error to tell, got 1"):
+    with pytest.raises(ValueError, match="draws must be at least 2, or there is no error to estimate, got 1"):
         input_curvature(model, x, y, draws=1)
     with pytest.raises(ValueError, match="step must be positive and finite, got 0"):
         input_curvature(model, x, y, step=0.0)

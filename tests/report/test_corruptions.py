@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.analysis.corruption import STANDARD
 from holdfast.report import read_runs, write_report
-from holdfast.report.corruptions import error_maps, found_of, mean_tables, severity_charts, strips
+from holdfast.report.corruptions import corrupted_runs, error_maps, mean_tables, severity_charts, strips
 from holdfast.report.summary import verdict
 from tests.report.factory import FakeCheck, make_run
 from tests.report.reading import read
@@ -31,7 +31,7 @@ def texts(table):
 
 def test_means_are_told_and_compared_with_the_first_run(tmp_path: Path) -> None:
     runs = read_runs([whole(tmp_path, "a"), whole(tmp_path, "b", lost=2)])
-    (table,) = mean_tables(runs, found_of(runs))
+    (table,) = mean_tables(runs, corrupted_runs(runs))
     assert table.columns[1] == "Relative to a"
     # errors 0.2 and 0.3; 0.3 and 0.5
     assert texts(table) == {
@@ -42,7 +42,7 @@ def test_means_are_told_and_compared_with_the_first_run(tmp_path: Path) -> None:
 
 def test_every_kind_has_its_errors_and_their_mean(tmp_path: Path) -> None:
     runs = read_runs([whole(tmp_path, "a")])
-    (table,) = error_maps(runs, found_of(runs))
+    (table,) = error_maps(runs, corrupted_runs(runs))
     assert [name for name, _ in table.rows] == [kind.replace("_", " ") for kind in STANDARD]
     assert texts(table)["fog"] == ["20.0\u00a0%", "30.0\u00a0%", "25.0\u00a0%"]
     assert table.rows[0][1][1].heat == pytest.approx(0.3)
@@ -50,7 +50,7 @@ def test_every_kind_has_its_errors_and_their_mean(tmp_path: Path) -> None:
 
 def test_accuracy_falls_from_the_clean_images_on(tmp_path: Path) -> None:
     runs = read_runs([whole(tmp_path, "a")])
-    (chart,) = severity_charts(runs, found_of(runs))
+    (chart,) = severity_charts(runs, corrupted_runs(runs))
     (curve,) = chart.curves
     assert curve.x == (0.0, 1.0, 2.0)
     assert curve.y == pytest.approx((0.9, 0.8, 0.7))
@@ -77,7 +77,7 @@ def test_one_image_is_shown_in_all_its_corruptions(tmp_path: Path) -> None:
 def test_a_missing_kind_leaves_no_mean(tmp_path: Path) -> None:
     make_run(tmp_path / "a", [FakeCheck("clean", correct=[True] * 10), graded("fog", 1, 5)], name="a")
     runs = read_runs([tmp_path / "a"])
-    (table,) = mean_tables(runs, found_of(runs))
+    (table,) = mean_tables(runs, corrupted_runs(runs))
     assert texts(table)["a"][:2] == ["incomplete", "unknown"]
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from holdfast.verdicts import FLAGS, Verdict, at_chance, better_than_chance, from_rows, meaningless, spoken
+from holdfast.verdicts import FLAGS, Verdict, at_chance, better_than_chance, displayed, from_rows, meaningless
 from holdfast.verdicts.chance import FOREIGN, TRAINED, CleanAnswers, chance_warnings
 
 
@@ -152,10 +152,10 @@ def test_the_other_checks_of_a_network_at_chance_level_are_not_interpreted():
         Verdict(flag="gradients", level="fail", finding="zero", remedy="use BPDA", evidence="model"),
         Verdict(flag="input-range", level="fail", finding="255", remedy="divide", evidence="model"),
     ]
-    shown = {verdict.flag: verdict for verdict in spoken([*stored, *found])}
+    shown = {verdict.flag: verdict for verdict in displayed([*stored, *found])}
     assert (shown["gradients"].level, shown["input-range"].level) == ("not tested", "fail")
     assert "BPDA" not in shown["gradients"].remedy
-    alive = {verdict.flag: verdict.level for verdict in spoken([*stored, *from_rows(rows(answers(58, 60)))])}
+    alive = {verdict.flag: verdict.level for verdict in displayed([*stored, *from_rows(rows(answers(58, 60)))])}
     assert alive["gradients"] == "fail"
 
 
@@ -165,4 +165,4 @@ def test_chance_level_is_the_first_condition_and_each_untested_one_has_one_line(
         Verdict(flag="eps", level="not tested", finding=evidence, evidence=evidence)
         for evidence in ("attacks", "ledger")
     ]
-    assert spoken(twice) == twice[:1]
+    assert displayed(twice) == twice[:1]

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from holdfast.errors import LedgerError
-from holdfast.verdicts import FLAGS, Verdict, failed, forget_others, read_verdicts, spoken, stored, write_verdicts
+from holdfast.verdicts import FLAGS, Verdict, displayed, failed, forget_others, read_verdicts, stored, write_verdicts
 from tests.tampering import put
 
 
@@ -84,5 +84,5 @@ def test_a_verdict_knows_its_flag_and_an_alarm_has_a_remedy():
 
 def test_untested_conditions_are_silent_where_other_evidence_speaks():
     given = [verdict("transfer", "not tested"), verdict("eps", "not tested"), verdict("eps", "fail", "attacks")]
-    assert [(each.flag, each.level) for each in spoken(given)] == [("eps", "fail"), ("transfer", "not tested")]
+    assert [(each.flag, each.level) for each in displayed(given)] == [("eps", "fail"), ("transfer", "not tested")]
     assert failed(given) == [given[2]]

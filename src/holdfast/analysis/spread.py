@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Spread:
-    """What a sample says of its mean.
+    """The mean of a sample and its uncertainty.
 
     Args:
         mean: of the sample.

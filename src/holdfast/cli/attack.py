@@ -167,7 +167,7 @@ class Saving:
         return cls(points, images, npz, about)
 
     def save(self, ready: Ready) -> dict[str, str]:
-        """Write what there is; says where."""
+        """Write the points that exist; returns the paths."""
         from holdfast.cli.points import read_parts, write_images, write_npz
         from holdfast.results import Ledger
 

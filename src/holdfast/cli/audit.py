@@ -46,7 +46,7 @@ def command(
     from holdfast.cli import verdicts
     from holdfast.cli.screen import say
     from holdfast.report import write_report
-    from holdfast.verdicts import failed, spoken, stored, write_verdicts
+    from holdfast.verdicts import displayed, failed, stored, write_verdicts
     from holdfast.verdicts.store import flat
 
     interrupt_on_kill()
@@ -62,7 +62,7 @@ def command(
     kept = stored(subject.run, subject.weights, subject.hash, seed, results)
     write_verdicts(ready.run.path, kept)
     report = write_report([ready.run.path], ready.run.path / "report.html")
-    shown = spoken(results)
+    shown = displayed(results)
     bad = failed(shown)
     if as_json:
         output = {"run": str(ready.run.path), "verdicts": [flat(one) for one in kept], "report": str(report)}

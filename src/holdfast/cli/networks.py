@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def prepared(request: Request) -> Ready:
-    """What was asked for, on its device, ready to be checked."""
+    """The requested network on its device, ready to be checked."""
     from holdfast.conduct import to_device
 
     device = device_of(request.work.device)

@@ -167,7 +167,7 @@ def _means(corrupted_runs: Sequence[Corrupted], seeds: Seeds) -> str:
 
 
 def _chance_mark(runs: Sequence[str], dead: set[str]) -> str:
-    """What a column's title says of networks at chance level."""
+    """The remark in a column's title on networks at chance level."""
     count = sum(run in dead for run in runs)
     if not count:
         return ""

@@ -168,7 +168,7 @@ def _one_thread() -> Iterator[None]:
 
 
 def _worker(errand: Errand, parent: int, problems: Any) -> None:
-    """Work in a process of its own, until done, told to stop, or alone in the world."""
+    """Work in a process of its own until all is done, a stop is requested, or the parent has ended."""
     import torch
 
     torch.set_num_threads(1)

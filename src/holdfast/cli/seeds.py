@@ -39,7 +39,7 @@ class Seeds:
         return f"{digits(statistics.fmean(values))}{unit}{spread}{self._fewer(len(values))}"
 
     def _fewer(self, number: int) -> str:
-        """That a cell has fewer seeds than the heading says."""
+        """A note for a cell that has fewer seeds than the heading states."""
         if number < self.column:
             return f" ({number} of {self.column} seeds)"
         return "" if number == self.table else f" ({number} seed{'' if number == 1 else 's'})"

@@ -64,7 +64,7 @@ def _marks() -> frozenset[str]:
 
 
 def _remember(marks: set[str], file: Path) -> None:
-    """Add a line for each, with the file for people; who cannot write there is asked again."""
+    """Add a line for each, with the file for people; where it cannot be written, the question comes again."""
     try:
         _memory().parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with _memory().open("a", encoding="utf-8") as memory:

@@ -22,7 +22,7 @@ def records(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 def failures(runs: Sequence[Run]) -> list[str]:
     """One line for each condition that failed, each once; networks at chance level have lines of their own."""
-    from holdfast.verdicts import failed, read_verdicts, spoken
+    from holdfast.verdicts import displayed, failed, read_verdicts
 
     groups: dict[tuple[str, str], list[Verdict]] = {}
     for one in (one for run in runs for one in read_verdicts(run.path)):
@@ -30,7 +30,7 @@ def failures(runs: Sequence[Run]) -> list[str]:
     return [
         f"not to be trusted: {run} ({weights}): {verdict.flag}: {verdict.finding}; {verdict.remedy}"
         for (run, weights), verdicts in groups.items()
-        for verdict in failed(spoken(verdicts))
+        for verdict in failed(displayed(verdicts))
         if verdict.flag != "chance"
     ]
 

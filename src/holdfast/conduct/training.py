@@ -97,7 +97,7 @@ def train(job: Job, splits: Splits, *, device: torch.device | None = None) -> It
 
 
 def _weights(job: Job, splits: Splits) -> dict[str, Any]:
-    """What `run.json` says about the weights there are."""
+    """The entries of `run.json` on the weights that exist."""
     facts = {}
     for label in ("best", "last"):
         if job.run.weights(label).exists():

@@ -155,7 +155,7 @@ def read_picture(file: Path, mode: str) -> Image.Image:
 
 
 def _words(error: Exception) -> str:
-    """What an error says, without the address of an object."""
+    """The message of an error without the address of an object."""
     return re.sub(r" <_io\.\w+ object at 0x[0-9a-f]+>", "", str(error)) or type(error).__name__
 
 

@@ -87,7 +87,7 @@ def _started(data: memoryview, size: int) -> memoryview:
 
 
 def _whole(data: memoryview, order: str, what: str) -> memoryview:
-    """The array that compressed data hold, once its tag has said how long it is."""
+    """The array in compressed data, of the length in its tag."""
     (size,) = struct.unpack_from(f"{order}I", _started(data, 8), 4)
     require_budget(size, what)
     content = _inflated(data, size + 8)

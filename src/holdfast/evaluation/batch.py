@@ -106,7 +106,7 @@ def _certify(model: Classifier, part: Split, x: Tensor, y: Tensor, certifier: Ce
 
 
 def _seconds(started: float, counts: Tensor) -> Tensor:
-    """The time since then, shared out: who was asked longer took longer."""
+    """The time since `started`, shared among the examples in proportion to their queries."""
     return (time.perf_counter() - started) * counts.double() / counts.sum().clamp(min=1)
 
 

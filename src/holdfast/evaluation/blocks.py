@@ -71,7 +71,7 @@ def evaluations(
     try_out(subject.model, split)
     labels = [one.label for one in named]
     for label in labels:
-        if labels.count(label) > 1:  # the ledger could not tell them apart
+        if labels.count(label) > 1:  # the ledger could not distinguish them
             raise RecipeError(f"checks: expected each check once; got '{label}' {labels.count(label)} times")
     if ledger is not None:
         refuse_other_fields(ledger, named, subject.weights)

@@ -118,7 +118,7 @@ def after(row: Row, new: Row, step: str) -> Row:
 
 
 def _access(row: Row, step: str) -> str | None:
-    """What a component must know of the network, as the row says that waits for it."""
+    """The access to the network that a component needs, from the row that waits for it."""
     return next((one["access"] for one in row["steps"] if one["step"] == step), None)
 
 

@@ -22,7 +22,7 @@ from holdfast.data import Memory, Split
 from holdfast.errors import DataError, ModelError, RecipeError
 from holdfast.evaluation.blocks import evaluations
 from holdfast.evaluation.probabilities import probabilities
-from holdfast.evaluation.scaling import FirstNorm, judged
+from holdfast.evaluation.scaling import FirstNorm, scaling_verdict
 from holdfast.evaluation.subject import Subject, place
 from holdfast.evaluation.summary import CLEAN, Results
 from holdfast.halving import BatchSize
@@ -144,7 +144,7 @@ def _doubts(subject: Subject, split: Split, images: int, seed: int, kept: _Kept 
     x = split.batch(slice(0, min(PROBE, images)))[0].to(place(subject.model))
     with FirstNorm() as watch:  # both from one forward pass
         outputs = probabilities(subject.model, x)
-    failed = [verdict for verdict in (outputs, judged(watch.recorded)) if verdict.level == "fail"]
+    failed = [verdict for verdict in (outputs, scaling_verdict(watch.recorded)) if verdict.level == "fail"]
     if kept is not None:
         write_verdicts(kept.run.path, stored(subject.run, subject.weights, subject.hash, seed, failed))
     lines = tuple(f"{verdict.finding}; {verdict.remedy}" for verdict in failed)

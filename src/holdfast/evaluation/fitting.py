@@ -14,7 +14,7 @@ from holdfast.types import Classifier
 
 
 class Fitting:
-    """A classifier that is asked about fewer rows at once from the moment that memory runs out.
+    """A classifier that gets fewer rows at once from the moment that memory runs out.
 
     Only passes without gradients are cut, such as those over noisy copies, proposals or candidates: the logits of a row
     do not depend on the others. A graph would need as much memory in pieces, so that such a pass fails and the batch is

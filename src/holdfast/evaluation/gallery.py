@@ -36,7 +36,7 @@ def floats(array: np.ndarray[Any, Any] | None, what: str, shape: Sequence[int] |
 
 
 def keep_images(path: Path, before: Tensor, x: Tensor, z: Tensor, rows: Sequence[Row], **names: str) -> None:
-    """Write images before and after, with their predictions before and what the ledger says of them."""
+    """Write images before and after, with their predictions before and their rows of the ledger."""
     arrays: dict[str, Any] = {
         "x": x.float().cpu().numpy(), "z": z.float().cpu().numpy(), "before": before.cpu().numpy(),
         "example": [row["example"] for row in rows], "label": [row["label"] for row in rows],

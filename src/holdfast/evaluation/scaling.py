@@ -70,11 +70,11 @@ def scaling(model: Classifier, x: Tensor) -> Verdict:
     """Do the inputs of the first batch normalisation vary as they did in training?"""
     with FirstNorm() as watch:
         model(x)
-    return judged(watch.recorded)
+    return scaling_verdict(watch.recorded)
 
 
-def judged(recorded: Recorded | None) -> Verdict:
-    """What the first batch normalisation of a pass says."""
+def scaling_verdict(recorded: Recorded | None) -> Verdict:
+    """The verdict on what the first batch normalisation of a pass recorded."""
     if recorded is None:
         finding = "the network has no batch normalisation, which would have recorded how its images were scaled"
         return Verdict(flag="scaling", level="pass", finding=finding, evidence="model")

@@ -25,7 +25,7 @@ from holdfast.evaluation.source import with_source
 from holdfast.evaluation.starting import first_of_each_class, refuse_starting_images
 from holdfast.evaluation.subject import Subject
 from holdfast.halving import BatchSize, Halved
-from holdfast.lipschitz.margins import Known
+from holdfast.lipschitz.margins import BoundsCache
 from holdfast.recipe import EvaluateRecipe, describe
 from holdfast.results import SCHEMA, Ledger
 from holdfast.rng import Streams
@@ -87,7 +87,7 @@ class Setting:
     points: Path | None = None
 
     @cached_property
-    def bounds(self) -> Known:
+    def bounds(self) -> BoundsCache:
         """Lipschitz bounds of the model, as far as they were asked for; it does not change."""
         return {}
 

@@ -54,7 +54,7 @@ class Results:
 
     @property
     def at_chance(self) -> bool | None:
-        """Whether the model answers clean images no better than by guessing; None where that cannot be told."""
+        """Whether the model answers clean images no better than by guessing; None where that cannot be decided."""
         return {"fail": True, "pass": False}.get(better_than_chance(self._clean_rows).level)
 
     @property

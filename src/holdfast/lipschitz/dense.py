@@ -27,7 +27,7 @@ class OrthogonalMatrices(nn.Module):
         self.weight = nn.Parameter(torch.empty(*shape))
         for matrix in self.weight.data.view(-1, *shape[-2:]):
             nn.init.orthogonal_(matrix)
-        self._known: tuple[Tensor, Tensor] | None = None
+        self._cached: tuple[Tensor, Tensor] | None = None
 
     def forward(self) -> Tensor:
         """The orthogonal matrices."""
@@ -43,7 +43,7 @@ class OrthogonalMatrices(nn.Module):
 
     def _factor(self) -> tuple[Tensor, Tensor]:
         """A copy of the parameter, which tells whether it has changed since, and its factor."""
-        weight, cached = self.weight.detach(), self._known
+        weight, cached = self.weight.detach(), self._cached
         alike = cached is not None and cached[0].dtype == weight.dtype and cached[0].device == weight.device
         if cached is not None and alike and torch.equal(cached[0], weight):  # cheap; versions and addresses can mislead
             return cached
@@ -52,12 +52,12 @@ class OrthogonalMatrices(nn.Module):
         if self.training and torch.is_grad_enabled():
             self.weight.data.copy_(factor)
             source = factor
-        self._known = source, factor
-        return self._known
+        self._cached = source, factor
+        return self._cached
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the factor, which is made anew."""
-        return {**self.__dict__, "_known": None}
+        return {**self.__dict__, "_cached": None}
 
 
 class OrthogonalDense(nn.Module):

@@ -76,7 +76,7 @@ class Walk:
 
 
 def _apply(site: Site, rule: Rule | None, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """What the rule of an operation says of its output."""
+    """The output of an operation's rule."""
     if rule is None:
         raise site.refuse("no rule is known for this operation")
     if rule not in OF_SEVERAL and (depends((args[1:], kwargs)) or not isinstance(args[0], Value)):

@@ -124,23 +124,23 @@ def _copied(model: nn.Module) -> nn.Module:
         raise ModelError(f"lipschitz bound: expected a network that can be copied to float64: {line}") from error
 
 
-Known = dict[tuple[Any, ...], Any]
+BoundsCache = dict[tuple[Any, ...], Any]
 """Bounds and copies of networks that do not change, see `unchanging`."""
 
-_KNOWN: ContextVar[Known | None] = ContextVar("bounds", default=None)
+_CACHE: ContextVar[BoundsCache | None] = ContextVar("bounds", default=None)
 
 
 @contextmanager
-def unchanging(cache: Known) -> Iterator[None]:
+def unchanging(cache: BoundsCache) -> Iterator[None]:
     """Within it bounds and copies of networks come from a dictionary, or are put there.
 
     To be used where no network changes and none is forgotten as long as the dictionary lives.
     """
-    token = _KNOWN.set(cache)
+    token = _CACHE.set(cache)
     try:
         yield
     finally:
-        _KNOWN.reset(token)
+        _CACHE.reset(token)
 
 
 def _of(model: Classifier, x: Tensor, norm: Norm) -> MarginBound:
@@ -150,7 +150,7 @@ def _of(model: Classifier, x: Tensor, norm: Norm) -> MarginBound:
 
 
 def _remembered(key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
-    cache = _KNOWN.get()
+    cache = _CACHE.get()
     if cache is None:
         return make()
     if key not in cache:

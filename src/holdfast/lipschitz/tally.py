@@ -21,7 +21,7 @@ from holdfast.lipschitz.rounding import ELEMENTARY, EXACT, Rounding, gamma, outw
 from holdfast.lipschitz.values import Pairs, Step, Value
 
 Rule = Callable[..., Any]
-"""Says what a bound becomes: takes the `Site` and the arguments of an operation, gives its output as a `Value`."""
+"""Propagates a bound: takes the `Site` and the arguments of an operation, gives its output as a `Value`."""
 
 
 @dataclass(frozen=True)

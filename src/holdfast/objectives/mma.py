@@ -109,7 +109,7 @@ class MMA:
 
 @dataclass(frozen=True)
 class Boundary:
-    """What the search says of each example.
+    """The result of the search for each example.
 
     Args:
         points: where the loss is taken, (N, ...).

@@ -259,7 +259,7 @@ class Recipe:
             raise ValueError("checks: at least one expected")
         _labels_fit(self.data.augment, self.train.objective)
         if isinstance(self.model, CompositeOfRuns):
-            _nothing_to_train(self.train)
+            _refuse_training_settings(self.train)
             _check_fit(self.model.fit, self.data, self.checks)
 
 
@@ -286,8 +286,8 @@ def _labels_fit(augment: tuple[Augmentation, ...], objective: Objective) -> None
         )
 
 
-def _nothing_to_train(train: TrainRecipe) -> None:
-    """Refuse what asks for training; how many epochs and the like may be said, for other variants of the recipe."""
+def _refuse_training_settings(train: TrainRecipe) -> None:
+    """Refuse settings that need training; epochs and the like are allowed, for other variants of the recipe."""
     training = {"objective": train.objective != Standard(), "init_from": train.init_from is not None}
     for name, given in training.items():
         if given:

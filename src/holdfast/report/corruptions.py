@@ -54,7 +54,7 @@ class Corruptions:
     @classmethod
     def of(cls, runs: Sequence[RunData], labels: Sequence[str]) -> Corruptions:
         """What the ledgers have of them."""
-        results = found_of(runs)
+        results = corrupted_runs(runs)
         drawn = figures(severity_charts(runs, results), labels, "severity")
         return cls(mean_tables(runs, results), drawn, error_maps(runs, results), strips(runs))
 
@@ -64,7 +64,7 @@ class Corruptions:
         return bool(self.means)
 
 
-def found_of(runs: Sequence[RunData]) -> tuple[tuple[int, Corrupted], ...]:
+def corrupted_runs(runs: Sequence[RunData]) -> tuple[tuple[int, Corrupted], ...]:
     """Errors of each run's main weights, with the place of the run."""
     return tuple(
         (place, one) for place, run in enumerate(runs) for one in corrupted(run.graded) if one.weights == run.weights[0]

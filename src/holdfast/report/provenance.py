@@ -15,7 +15,7 @@ from holdfast.traits import finite
 
 
 def facts_table(runs: Sequence[RunData]) -> Table:
-    """Facts in rows, runs in columns; what a run does not say is said to be missing."""
+    """Facts in rows, runs in columns; what a run did not record is marked as missing."""
     facts = {name: [read(run) for run in runs] for name, read in FACTS.items()}
     rows = [
         (name, [Cell(text or MISSING, words=True) for text in texts])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from holdfast.report.runs import RunData
 from holdfast.show.numbers import listed, several
 from holdfast.show.table import Cell, Table
-from holdfast.verdicts import Verdict, failed, from_rows, spoken
+from holdfast.verdicts import Verdict, displayed, failed, from_rows
 
 WORDS = {"pass": "passed", "warn": "warning", "fail": "FAILED", "not tested": "not tested"}
 HEAT = {"pass": None, "warn": 0.3, "fail": 0.8, "not tested": None}
@@ -38,7 +38,7 @@ def trust(run: RunData) -> Trust:
     hashes = set(run.main_rows["weights_hash"].drop_nulls())
     kept = [one.verdict for one in run.verdicts if one.weights == weights and one.weights_hash in hashes]
     measured = [verdict for verdict in kept if verdict.evidence != "ledger"]
-    verdicts = spoken([*measured, *from_rows(run.main_rows)])
+    verdicts = displayed([*measured, *from_rows(run.main_rows)])
     caption = f"What makes the number of an attack meaningless, tested on {run.label} ({weights} weights)."
     rows = [(verdict.condition, _cells(verdict)) for verdict in verdicts]
     columns = ("Verdict", "Finding", "What to do")

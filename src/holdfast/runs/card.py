@@ -33,7 +33,7 @@ MOST_CHANNELS = 4096
 def weights_metadata(
     recipe: Recipe, splits: Splits, state: Mapping[str, Tensor], epoch: int, bases: Mapping[str, Any] | None = None
 ) -> dict[str, str]:  # fmt: skip
-    """What a weights file says about itself, enough to rebuild the model without its run.
+    """The metadata of a weights file, enough to rebuild the model without its run.
 
     Args:
         recipe: of the run.
@@ -178,6 +178,6 @@ def content_hash(state: Mapping[str, Tensor]) -> str:
 
 
 def line_of(error: BaseException) -> str:
-    """What an error says, in one line."""
+    """The message of an error in one line."""
     text = str(error).strip().partition("\n")[0]
     return text if isinstance(error, ValueError) and text else f"{type(error).__name__}: {text}".removesuffix(": ")

@@ -99,7 +99,7 @@ class Run:
         return labels
 
     def info(self) -> dict[str, Any]:
-        """What `run.json` says; empty if there is none."""
+        """The content of `run.json`; empty if there is none."""
         if not self.info_file.exists():
             self._refuse_missing(self.info_file)
             return {}

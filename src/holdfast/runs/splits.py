@@ -61,7 +61,7 @@ class Splits:
         return examples - _indices(self.test)
 
     def facts(self) -> dict[str, Any]:
-        """What a report says about the data."""
+        """The facts on the data that a report shows."""
         sizes = {name: len(split) if split else 0 for name, split in self._splits().items()}
         return {
             "name": self.name,

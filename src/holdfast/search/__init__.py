@@ -1,4 +1,4 @@
-"""Search for hyper-parameters: ranges in a recipe, trials in runs of their own, and what they tell."""
+"""Search for hyper-parameters: ranges in a recipe, trials in runs of their own, and their findings."""
 
 from holdfast.search.findings import Findings, TrialRecord, read_findings
 from holdfast.search.plan import Plan, load_plan, parse_plan

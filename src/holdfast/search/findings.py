@@ -95,7 +95,7 @@ class Findings:
         return sum(trial.state == state for trial in self.trials)
 
     def value(self, trial: TrialRecord, path: str) -> Any:
-        """A trial's value as a recipe says it."""
+        """A trial's value in the recipe's form."""
         return self.ranges[path].decode(trial.drawn[path])
 
 

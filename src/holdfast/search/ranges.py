@@ -19,13 +19,13 @@ class Range(Protocol):
         """What Optuna draws from."""
 
     def decode(self, drawn: Any) -> Any:
-        """What a recipe says for a value that Optuna drew."""
+        """The recipe's form of a value that Optuna drew."""
 
     def grid(self) -> tuple[Any, ...]:
         """All that Optuna can draw; empty where there are too many to count."""
 
     def extremes(self) -> tuple[Any, ...]:
-        """Values, as a recipe says them, that must all be allowed in the range's place."""
+        """Values in the recipe's form that must all be allowed in the range's place."""
 
     def place(self, drawn: Any) -> float:
         """Where a value that Optuna drew lies in the range, from 0 to 1."""

@@ -146,7 +146,7 @@ class Watch:
     def __init__(self, trial: Trial, plan: Plan, recipe: Recipe, device: torch.device | None = None) -> None:
         self.trial, self.plan, self.recipe, self.device = trial, plan, recipe, device
         self._epochs: dict[int, Mapping[str, Any]] = {}
-        self._known = set(trial.study.trials[trial.number].intermediate_values) if self._prunes else set()
+        self._scored_epochs = set(trial.study.trials[trial.number].intermediate_values) if self._prunes else set()
 
     @property
     def _prunes(self) -> bool:
@@ -179,15 +179,15 @@ class Watch:
         """Take note of an epoch, again or for the first time."""
         self._epochs[epoch["epoch"]] = epoch
         step = epoch["epoch"] - 1  # pruners count from 0
-        if not self._prunes or epoch["validation"] is None or step in self._known:
+        if not self._prunes or epoch["validation"] is None or step in self._scored_epochs:
             return
         self.trial.report(self._judged.sign * score(epoch["validation"], self._judged.name), step)
-        self._known.add(step)
+        self._scored_epochs.add(step)
 
     def hopeless(self) -> bool:
         """Whether the pruner gives the trial up; a trial that is trained to the end is not."""
         last = max(self._epochs, default=0)
-        judged = self._prunes and last - 1 in self._known
+        judged = self._prunes and last - 1 in self._scored_epochs
         return judged and last < self.recipe.train.epochs and self.trial.should_prune()
 
     def record(self, values: Sequence[float]) -> None:

@@ -26,5 +26,5 @@ def _item(item: str | Heading | Table | Details) -> dict[str, Any]:
 
 
 def _cell(cell: Cell) -> Any:
-    """The number where there is one; otherwise what the cell says."""
+    """The number where there is one; otherwise the text of the cell."""
     return cell.text if cell.value is None else cell.value

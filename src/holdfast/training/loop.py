@@ -368,7 +368,7 @@ class _Loop:
 
 
 def _placed(device: torch.device | None) -> dict[str, Any]:
-    """What Fabric is told of one device; nothing, for the recipe's own."""
+    """Fabric's arguments for one device; empty for the device of the recipe."""
     if device is None:
         return {}
     return {"accelerator": device.type, "devices": 1 if device.index is None else [device.index]}

@@ -36,7 +36,7 @@ class Preparation:
 
 @dataclass(frozen=True)
 class Epoch:
-    """One epoch done: what `metrics.jsonl` says.
+    """One finished epoch, as recorded in `metrics.jsonl`.
 
     Args:
         epoch: number, from 1.

@@ -25,7 +25,7 @@ BATCH = 256
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one judgement says."""
+    """The result of one judgement."""
 
     scores: dict[str, float] | None
     best: bool

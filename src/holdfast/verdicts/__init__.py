@@ -5,7 +5,7 @@ Nothing here knows a model; `holdfast.audit` asks the model, and `from_rows` ask
 
 from holdfast.verdicts.chance import at_chance, better_than_chance
 from holdfast.verdicts.ledger import from_rows
-from holdfast.verdicts.record import FLAGS, Evidence, Level, Verdict, failed, meaningless, spoken
+from holdfast.verdicts.record import FLAGS, Evidence, Level, Verdict, displayed, failed, meaningless
 from holdfast.verdicts.store import forget_others, read_verdicts, stored, write_verdicts
 
 __all__ = [
@@ -15,12 +15,12 @@ __all__ = [
     "Verdict",
     "at_chance",
     "better_than_chance",
+    "displayed",
     "failed",
     "forget_others",
     "from_rows",
     "meaningless",
     "read_verdicts",
-    "spoken",
     "stored",
     "write_verdicts",
 ]

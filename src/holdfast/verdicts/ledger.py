@@ -114,7 +114,7 @@ def _finished(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _shared(checks: Sequence[Tried]) -> list[list[bool]]:
-    """What each check says of the examples that all saw."""
+    """The results of each check on the examples that all of them saw."""
     common = sorted(set.intersection(*(set(check.held) for check in checks)))
     return [[check.held[example] for example in common] for check in checks]
 

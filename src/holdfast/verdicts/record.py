@@ -81,8 +81,8 @@ def meaningless(flag: str, evidence: Evidence) -> Verdict:
     )
 
 
-def spoken(verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """Verdicts as they are to be read, in the order of the flags.
+def displayed(verdicts: Iterable[Verdict]) -> list[Verdict]:
+    """The verdicts that a reader is shown, in the order of the flags.
 
     A flag that no evidence has tested has one line, and one that some evidence has tested only lines of that. Of a
     network at chance level the conditions that presuppose a working one are not interpreted.

@@ -54,7 +54,7 @@ class MappingErrorBound:
 
     @property
     def vacuous(self) -> bool:
-        """Whether it says nothing, since probabilities are at most 1 anyway."""
+        """Whether the bound is vacuous, since probabilities are at most 1 anyway."""
         return self.value >= 1
 
     @property

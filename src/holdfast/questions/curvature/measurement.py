@@ -84,7 +84,7 @@ def input_curvature(
 def curvature_of(around: Expansion, *, draws: int = 20, rng: Streams) -> Curvature:
     """`input_curvature` of a loss that is expanded already."""
     if draws < 2:
-        raise ValueError(f"draws must be at least 2, or there is no error to tell, got {draws}")
+        raise ValueError(f"draws must be at least 2, or there is no error to estimate, got {draws}")
     squares, forms = [], []
     for draw in range(draws):
         vector = rng.split(f"curvature {draw}").normal(around.gradient)
