@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 
 
 def draw(records: Iterator[Any], *, quiet: bool = False, tensorboard: bool = False) -> list[Failed]:
-    """Take all records of the library and draw them; between two steps of training an interruption is heard.
+    """Take all records of the library and draw them; an interruption waits for the end of a step of training.
 
     Args:
         records: the work.
@@ -67,6 +67,7 @@ class Drawing:
         self._stage, self._title = ExitStack(), ""
         self._show: Any = None
         self._stop: Stop | None = None
+        self._requested = False
         self._note, self._alarms = "", dict[int, str]()
         self._board: Board | None = None
 
@@ -79,7 +80,7 @@ class Drawing:
     @property
     def stop_requested(self) -> bool:
         """Whether the user wants to stop between two steps of training."""
-        return self._stop is not None and self._stop.requested
+        return self._requested or (self._stop is not None and self._stop.requested)
 
     def __call__(self, record: Any) -> None:
         """Draw a record of the library."""
@@ -94,6 +95,7 @@ class Drawing:
             self._title, self._show = title, self._stage.enter_context(self._bar.stage(title, unit))
 
     def _end_stage(self) -> None:
+        self._requested = self.stop_requested  # also where it came with the last step
         self._stage.close()
         self._title, self._stop = "", None
 
