@@ -1,12 +1,13 @@
 """A run is a library object: the same records, files and failures as on the command line."""
 
 import json
+import re
 
 import pytest
 
 import holdfast
 from holdfast.conduct import Checking, Failed, Finished, Reported, Trained, Training
-from holdfast.errors import LedgerError, RecipeError, TrainingError
+from holdfast.errors import CheckpointError, LedgerError, RecipeError, TrainingError
 from holdfast.recipe import load_recipes
 from holdfast.training import Epoch
 from tests.end_to_end.command import good, results
@@ -118,17 +119,48 @@ def test_recipes_come_as_files_contents_or_objects(tmp_path):
         list(holdfast.run(load_recipes(file), only=["sound"], out=tmp_path / "runs"))
 
 
-def test_two_processes_never_work_on_one_run(tmp_path):
+def test_nobody_else_works_on_a_run_not_even_in_this_process(tmp_path):
     work = holdfast.run(RECIPE, out=tmp_path / "runs")
     next(work)
+    other = {**RECIPE, "train": {**RECIPE["train"], "epochs": 3}}
+    for fresh in (False, True):
+        with pytest.raises(RecipeError, match="another holdfast works here"):
+            next(holdfast.run(other, out=tmp_path / "runs", fresh=fresh))
+    work.close()
     written(RECIPE, tmp_path)
-    try:
-        from holdfast.runs import Run
-
-        assert Run(tmp_path / RUN).path.joinpath(".lock-holder").exists()
-    finally:
-        work.close()
     good("run", "tiny.yaml", cwd=tmp_path)
+    assert holdfast.load_run(tmp_path / RUN).recipe.train.epochs == 2
+
+
+def test_a_network_that_cannot_be_built_does_not_take_the_others_with_it(tmp_path):
+    variants = {"huge": {"model": {"resnet18": {"width": 90000}}}, "sound": {}}
+    records = list(holdfast.run({**RECIPE, "variants": variants}, out=tmp_path))
+    (failed,) = [record for record in records if isinstance(record, Failed)]
+    assert (failed.job.name, "needs" in failed.reason) == ("tiny/huge/seed-0", True)
+    assert [record.job.name for record in records if isinstance(record, Finished)] == ["tiny/sound/seed-0"]
+
+
+@pytest.mark.parametrize(
+    ("recipe", "options", "message"),
+    [
+        ([], {}, "expected a file, its content as a mapping"),
+        ([3], {}, "expected a file, its content as a mapping"),
+        (RECIPE, {"only": "sound"}, "only: expected a list of variants; got the text 'sound'"),
+        (RECIPE, {"device": "tpu9"}, "device: expected a device of this machine, such as cpu; got 'tpu9'"),
+        ({**RECIPE, "seed": object()}, {}, "recipe: expected plain values"),
+        ("no.yaml", {}, "no.yaml: expected a recipe in YAML"),
+    ],
+)
+def test_wrong_arguments_are_named(tmp_path, recipe, options, message):
+    with pytest.raises(RecipeError, match=re.escape(message)):
+        list(holdfast.run(recipe, out=tmp_path, **options))
+    assert not any(tmp_path.iterdir())
+
+
+def test_runs_of_several_recipes_have_no_report_in_common(tmp_path):
+    one, other = (load_recipes(written({**RECIPE, "name": name}, tmp_path) / "tiny.yaml")[0] for name in ("a", "b"))
+    with pytest.raises(RecipeError, match="expected runs of one recipe"):
+        next(holdfast.run([one, other], out=tmp_path / "runs"))
 
 
 def test_a_stored_run_has_recipe_network_results_answers_and_report(by_command, tmp_path):
@@ -143,6 +175,8 @@ def test_a_stored_run_has_recipe_network_results_answers_and_report(by_command, 
     (answer,) = run.answers["gradient_norm"]
     assert len(answer.rows) == 60
     assert run.report(tmp_path / "page.html").exists()
+    with pytest.raises(CheckpointError, match="expected one of its weights, best"):
+        run.model("../../elsewhere")
 
 
 def test_what_is_no_run_is_named(tmp_path):

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.errors import RecipeError
-
 if TYPE_CHECKING:
     import torch
 
@@ -16,8 +14,6 @@ Device = Annotated[
     typer.Option("--device", help="Device to run on: cpu, cuda, cuda:1 or mps (default: cuda where available)."),
 ]
 
-KINDS = ("cpu", "cuda", "mps", "xpu")
-
 
 def device_of(text: str | None) -> torch.device:
     """The device that the user names, else the first GPU, else the CPU.
@@ -25,19 +21,9 @@ def device_of(text: str | None) -> torch.device:
     Raises:
         RecipeError: if this machine has no such device.
     """
-    import torch
+    from holdfast.conduct import default_device, device_named
 
-    if text is None:
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(text)
-        if device.type not in KINDS:
-            raise RuntimeError(f"known: {', '.join(KINDS)}")
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        line = str(error).strip().partition("\n")[0]
-        raise RecipeError(f"--device: expected a device of this machine, such as cpu; got '{text}' ({line})") from None
-    return device
+    return default_device() if text is None else device_named(text, "--device")
 
 
 def trained_on(accelerator: str, device: str | None) -> str:

@@ -7,7 +7,7 @@ from holdfast.conduct.asking import Asking, ask_about
 from holdfast.conduct.checking import Checking, check_all, check_network
 from holdfast.conduct.jobs import Job, claim_jobs, is_first, prepared_images, subjects_of
 from holdfast.conduct.judging import attack_in_question, first_images
-from holdfast.conduct.ready import Ready, default_device, to_device
+from holdfast.conduct.ready import Ready, default_device, device_named, to_device
 from holdfast.conduct.runs import Failed, Finished, Prepared, Record, Reported, run, run_jobs
 from holdfast.conduct.stored import StoredRun, load_run
 from holdfast.conduct.training import Trained, Training, train, validate_before_training
@@ -31,6 +31,7 @@ __all__ = [
     "check_network",
     "claim_jobs",
     "default_device",
+    "device_named",
     "first_images",
     "is_first",
     "load_run",

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from holdfast.checks import Check
+from holdfast.errors import RecipeError
 from holdfast.evaluation import Subject
 from holdfast.recipe import EvaluateRecipe
 from holdfast.runs import Run, Splits
@@ -46,3 +47,27 @@ def to_device(model: Any, device: torch.device) -> None:
 def default_device() -> torch.device:
     """The first GPU, else the CPU."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+KINDS = ("cpu", "cuda", "mps", "xpu")
+
+
+def device_named(name: torch.device | str, where: str = "device") -> torch.device:
+    """The device of this name.
+
+    Args:
+        name: such as cpu or cuda:1.
+        where: what states it, for the message.
+
+    Raises:
+        RecipeError: if this machine has no such device.
+    """
+    try:
+        device = torch.device(name)
+        if device.type not in KINDS:
+            raise RuntimeError(f"known: {', '.join(KINDS)}")
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        line = str(error).strip().partition("\n")[0]
+        raise RecipeError(f"{where}: expected a device of this machine, such as cpu; got '{name}' ({line})") from None
+    return device

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import yaml
 
 from holdfast.conduct.asking import Asking, ask_about
 from holdfast.conduct.checking import Checking, check_all
 from holdfast.conduct.jobs import Job, claim_jobs, is_first, prepared_images, subjects_of
-from holdfast.conduct.ready import Ready, default_device, to_device
+from holdfast.conduct.ready import Ready, default_device, device_named, to_device
 from holdfast.conduct.training import Trained, Training, train, validate_before_training
-from holdfast.errors import HoldfastError, ModelError, RecipeError, TrainingError
+from holdfast.errors import HoldfastError, LedgerError, ModelError, RecipeError, TrainingError
 from holdfast.halving import is_out_of_memory, release_memory
 from holdfast.recipe import Recipe, load_recipes, parse_recipes
 from holdfast.recipe.plain import as_yaml
@@ -92,7 +93,7 @@ def run(
     generator keeps what is done.
 
     Args:
-        recipe: a file, its content, or one or several runs.
+        recipe: a file, its content as a mapping, or one or several runs of `load_recipes`.
         out: directory of all runs.
         only: variants that are wanted; none for all.
         data_root: directory with data sets.
@@ -106,7 +107,7 @@ def run(
     Raises:
         HoldfastError: if no run can be finished, or for a reason that concerns all of them.
     """
-    recipes, place = _recipes(recipe, only), None if device is None else torch.device(device)
+    recipes, place = _recipes(recipe, only), None if device is None else device_named(device)
     root = None if data_root is None else Path(data_root)
     with ExitStack() as locks:
         code = frozenset(code_of(recipes)) if trust else frozenset()
@@ -117,13 +118,24 @@ def run(
 
 
 def _recipes(recipe: Path | str | Mapping[str, Any] | Recipe | Sequence[Recipe], only: Sequence[str]) -> list[Recipe]:
+    """The runs that a recipe describes."""
+    if isinstance(only, str):
+        raise RecipeError(f"only: expected a list of variants; got the text {only!r}")
     if isinstance(recipe, Path | str):
         return load_recipes(recipe, only=only)
     if isinstance(recipe, Mapping):
-        return parse_recipes(as_yaml(dict(recipe)), only=only)
+        try:
+            return parse_recipes(as_yaml(dict(recipe)), only=only)
+        except yaml.YAMLError as error:
+            raise RecipeError(f"recipe: expected plain values; got others ({str(error).splitlines()[0]})") from None
+    recipes = [recipe] if isinstance(recipe, Recipe) else list(recipe)
     if only:
         raise RecipeError("only: expected it beside the file of a recipe or its content; got recipes of single runs")
-    return [recipe] if isinstance(recipe, Recipe) else list(recipe)
+    if not recipes or not all(isinstance(one, Recipe) for one in recipes):
+        raise RecipeError("recipe: expected a file, its content as a mapping, or recipes of load_recipes")
+    if len({one.name.split("/")[0] for one in recipes}) > 1:
+        raise RecipeError("recipe: expected runs of one recipe, which share a report; got several names")
+    return recipes
 
 
 def run_jobs(
@@ -147,9 +159,9 @@ def run_jobs(
     for job in jobs:
         splits = prepared_images(job, data_root)
         yield Prepared(job, splits)
-        validate_before_training(job, splits)
         reason = None
         try:
+            validate_before_training(job, splits)
             yield from _run_job(job, splits, device)
         except Exception as error:
             if len(jobs) == 1 or not _concerns_one_run(error):
@@ -190,7 +202,7 @@ def _run_job(job: Job, splits: Splits, device: torch.device | None) -> Iterator[
 
 def _concerns_one_run(error: Exception) -> bool:
     """Whether other runs of the recipe may still do."""
-    return isinstance(error, TrainingError | ModelError) or is_out_of_memory(error)
+    return isinstance(error, TrainingError | ModelError | RecipeError | LedgerError) or is_out_of_memory(error)
 
 
 def _reason(error: Exception) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 from torch import nn
 
-from holdfast.errors import LedgerError
+from holdfast.errors import CheckpointError, LedgerError
 from holdfast.questions.answers import Answers, Store, shown
 from holdfast.recipe import Recipe
 from holdfast.report import write_report
@@ -58,6 +58,8 @@ class StoredRun:
             weights: best or last; None for the best there are.
             trust: which factories that the weights name may be called.
         """
+        if weights not in (None, *(labels := self.weights)):
+            raise CheckpointError(f"{self.path}: expected one of its weights, {', '.join(labels)}; got {weights!r}")
         return load_model(self.path if weights is None else Run(self.path).weights(weights), trust=trust)
 
     def model(self, weights: str | None = None, *, trust: Trust = False) -> nn.Module:

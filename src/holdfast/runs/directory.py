@@ -127,14 +127,14 @@ class Run:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Keep other processes out; a process that is killed gives it back.
+        """Keep all others out, also those in this process; a process that is killed gives it back.
 
         Raises:
-            RecipeError: if another process works here, naming it.
+            RecipeError: if somebody works here, naming the process.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         files.refuse_links(self.path, error=CheckpointError)
-        lock, holder = FileLock(self.path.resolve() / LOCK, is_singleton=True), self.path / HOLDER
+        lock, holder = FileLock(self.path.resolve() / LOCK), self.path / HOLDER
         try:
             lock.acquire(blocking=False)
         except Timeout:
