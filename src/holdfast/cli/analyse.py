@@ -174,6 +174,6 @@ def _chosen(ready: Ready, images: ImageOptions) -> Split:
     return test if images.subset is None else data.subset(test, images.subset, ready.splits.test_seed)
 
 
-app = typer.Typer(help="Ask a question about networks; repeat the command to resume.", no_args_is_help=True)
+app = typer.Typer(help="Measure properties of networks; repeat the command to resume.", no_args_is_help=True)
 for _name, _kind in QUESTIONS.items():
     app.command(dashed(_name), help=summary(_kind))(_command_of(_name, _kind))

@@ -18,7 +18,7 @@ app = typer.Typer(name="data", help="See, fetch and pack data sets.", no_args_is
 
 Root = Annotated[
     Path | None,
-    typer.Option("--data-root", help="Directory with your data sets; else HOLDFAST_DATA, else the user's cache."),
+    typer.Option("--data-root", help="Directory with your data sets (default: HOLDFAST_DATA, or the user's cache)."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 What = Annotated[str, typer.Argument(metavar="NAME_OR_PATH", help="Data set, image folder or .npz file.")]

@@ -47,7 +47,7 @@ class NetworkOptions:
         typer.Option("--weights", help="File with its weights: safetensors, or a state dict saved by PyTorch."),
     ] = None
     mean: Annotated[str | None, typer.Option(help="Mean of each channel, such as 0.49,0.48,0.45.")] = None
-    std: Annotated[str | None, typer.Option(help="Deviation of each channel, such as 0.25,0.24,0.26.")] = None
+    std: Annotated[str | None, typer.Option(help="Standard deviation of each channel, such as 0.25,0.24,0.26.")] = None
     name: Annotated[str | None, typer.Option("--name", help="Name of the run to write.")] = None
     seed: Annotated[int | None, typer.Option("--seed", min=0, max=2**63 - 1, help="Random seed (default: 0).")] = None
 
@@ -64,7 +64,7 @@ class ImageOptions:
     subset: Subset = None
     first: Annotated[
         int | None,
-        typer.Option("--first", min=1, help="Test on the first so many images, as published protocols often do."),
+        typer.Option("--first", min=1, help="Test on the first N images, as published protocols often do."),
     ] = None
     data_root: Annotated[
         Path | None,

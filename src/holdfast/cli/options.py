@@ -11,15 +11,19 @@ RecipeFile = Annotated[Path, typer.Argument(metavar="RECIPE", help="Recipe in YA
 Set = Annotated[
     list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change a field, such as train.epochs=5.")
 ]
-Only = Annotated[str | None, typer.Option("--only", metavar="NAMES", help="Only these variants, separated by commas.")]
+Only = Annotated[
+    str | None, typer.Option("--only", metavar="NAMES", help="Run only these variants, separated by commas.")
+]
 Out = Annotated[Path, typer.Option("--out", help="Directory of the runs.")]
 Root = Annotated[
     Path | None,
-    typer.Option("--data-root", help="Directory with your data sets; else HOLDFAST_DATA, else the user's cache."),
+    typer.Option("--data-root", help="Directory with your data sets (default: HOLDFAST_DATA, or the user's cache)."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON and no progress.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of progress and tables.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Delete what is there and start over.")]
-TensorBoard = Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard events (an extra).")]
+TensorBoard = Annotated[
+    bool, typer.Option("--tensorboard", help="Also write TensorBoard events (needs the extra tensorboard).")
+]
 OUT = Path("runs")
 
 

@@ -13,7 +13,9 @@ from holdfast.cli.output import echo, echo_json
 
 def command(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run directories, or directories of runs.")],
-    out: Annotated[Path | None, typer.Option("--out", help="File to write; else report.html in the directory.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="File to write (default: report.html in the directory).")
+    ] = None,
     title: Annotated[str | None, typer.Option("--title", help="Title of the page.")] = None,
     headline: Annotated[
         Path | None, typer.Option("--headline", help="Also write the main numbers as JSON, with RobustBench's keys.")

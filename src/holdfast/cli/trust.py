@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 Trust = Annotated[
     bool,
-    typer.Option("--trust", help="Run the code that the recipe names (`holdfast show` lists it), now and later."),
+    typer.Option(
+        "--trust", help="Allow the code that the recipe names (`holdfast show` lists it) to run, and remember it."
+    ),
 ]
 
 

@@ -41,7 +41,7 @@ class Thickness:
     Args:
         alpha: lower end of the band of probability differences.
         beta: upper end of the band.
-        eps: length of a segment at most, in l2.
+        eps: maximum length of a segment, in l2.
         steps: steps of the attack.
         step_size: length of a step, in l2.
         points: number of points on each segment.
