@@ -1,6 +1,7 @@
 """Run directories that somebody has changed, that lead elsewhere, or where two processes work at once."""
 
 import json
+import multiprocessing
 import os
 import shutil
 import subprocess
@@ -8,6 +9,7 @@ import sys
 
 import pytest
 
+from holdfast.runs import read_card
 from tests.end_to_end.command import good, holdfast, refused
 from tests.tampering import put
 from tests.training.tiny import TEXT
@@ -167,6 +169,7 @@ def test_what_a_killed_command_left_half_written_is_removed_by_the_next(place, a
 HOLD = """
 import sys, time
 from pathlib import Path
+from holdfast.runs import read_card
 from holdfast.runs import Run
 with Run(Path(sys.argv[1])).lock():
     print("held", flush=True)
@@ -204,6 +207,33 @@ def test_two_recipes_of_one_name_started_together_do_not_mix(tmp_path):
     winner = codes.index(0)
     assert f"lr: {(0.1, 0.2)[winner]}" in (tmp_path / RUN / "recipe.yaml").read_text()
     assert holdfast("train", f"{winner}.yaml", cwd=tmp_path).code == 0
+
+
+@pytest.mark.parametrize("races", [2, pytest.param(50, marks=pytest.mark.slow)])
+def test_of_two_recipes_that_race_for_a_run_one_wins_it_whole(tmp_path, races):
+    fork = multiprocessing.get_context("fork")  # children of this warm process start at the same moment
+
+    def take_part(here, number, start):
+        start.wait()
+        os._exit(holdfast("train", f"{number}.yaml", cwd=here).code or 0)
+
+    for race in range(races):
+        here, start = tmp_path / str(race), fork.Barrier(2)
+        here.mkdir()
+        for number, lr in enumerate((0.1, 0.2)):
+            (here / f"{number}.yaml").write_text(CHECKED.replace("lr: 0.1", f"lr: {lr}"))
+        rivals = [fork.Process(target=take_part, args=(here, number, start)) for number in (0, 1)]
+        for rival in rivals:
+            rival.start()
+        for rival in rivals:
+            rival.join()
+        codes = [rival.exitcode for rival in rivals]
+        assert sorted(codes) == [0, 2]
+        lr = (0.1, 0.2)[codes.index(0)]
+        assert f"lr: {lr}" in (here / RUN / "recipe.yaml").read_text()
+        card = read_card(here / RUN)
+        assert card.recipe.train.optimizer.lr == lr
+        assert len((here / RUN / "metrics.jsonl").read_text().splitlines()) == card.recipe.train.epochs
 
 
 def test_class_names_do_not_lead_out_of_a_directory(tmp_path):
