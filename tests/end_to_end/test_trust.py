@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.errors import RecipeError
 from holdfast.models import read_metadata, read_state, write_weights
 from holdfast.models.external import Python
 from holdfast.recipe import Recipe, parse_recipes, to_yaml
-from holdfast.runs import code_of, fingerprints
+from holdfast.runs import call_of, code_of, fingerprints
+from holdfast.runs.code import require_trust
 from tests.end_to_end.command import good, holdfast, refused
 from tests.tampering import put
 from tests.training.tiny import TEXT
@@ -101,6 +103,62 @@ def test_a_search_asks_too_and_so_do_its_workers(place):
     assert "expected --trust" in refused("search", "search.yaml", cwd=place)
     assert not ran(place)
     assert good("search", "search.yaml", "--trust", cwd=place)
+    assert ran(place)
+
+
+def rename_options(place, run, options):
+    """Let the weights of a run name their factory with other options, with checksums that fit."""
+    for label in ("best", "last"):
+        file = place / run / f"{label}.safetensors"
+        metadata = read_metadata(file)
+        (recipe,) = parse_recipes(metadata["recipe"])
+        other = to_yaml(replace(recipe, model=replace(recipe.model, options=options)), Recipe)
+        write_weights(file, read_state(file), {**metadata, "recipe": other})
+
+
+@pytest.mark.parametrize("inside", ["transfer", "composite"])
+def test_other_options_in_the_weights_of_another_run_are_asked_about_again(place, inside):
+    good("train", "named.yaml", "--trust", cwd=place)
+    good("train", "tiny.yaml", cwd=place)
+    text = TEXT.replace("name: tiny", "name: taking")
+    if inside == "transfer":
+        text += "checks: [{transfer: {attack: {fgsm: {threat: {linf: 0.1}}}, source: runs/named/seed-0}}]\n"
+    else:
+        both = "{standard: runs/tiny/seed-0, robust: runs/named/seed-0, mixing: probability, strength: 2}"
+        text = text.replace("{mlp: {hidden: [8]}}", f"{{composite: {both}}}")
+    (place / "taking.yaml").write_text(text)
+    good("run", "taking.yaml", "--trust", "--out", "a", cwd=place)
+    assert ran(place)
+    good("run", "taking.yaml", "--out", "b", cwd=place)  # it is remembered
+    assert ran(place)
+    rename_options(place, "runs/named/seed-0", {"path": "/etc/passwd"})
+    for out in ("b", "c"):
+        line = refused("run", "taking.yaml", "--out", out, cwd=place)
+        assert (
+            'expected --trust, since this recipe runs code that could do anything: theirs:make {"path": "/etc/' in line
+        )
+        assert 'theirs:make {"path": "/etc/passwd"} (' in good("show", "taking.yaml", cwd=place)
+        assert not ran(place)
+
+
+def test_trust_tells_options_apart():
+    one, other = Python(factory="m:f", options={"a": 1, "b": [2]}), Python(factory="m:f", options={"a": 2, "b": [2]})
+    assert call_of(one) == 'm:f {"a": 1, "b": [2]}'
+    trust = frozenset([call_of(one)])
+    require_trust(one, "here", trust=trust)
+    require_trust(replace(one, options={"b": [2], "a": 1}), "here", trust=trust)
+    for stranger in (other, replace(one, options={}), replace(one, options={"a": "1", "b": [2]})):
+        with pytest.raises(RecipeError, match=r"here: calls m:f.*allow it with --trust"):
+            require_trust(stranger, "here", trust=trust)
+    assert call_of(replace(one, options={"a": {1: 2}})) != call_of(replace(one, options={"a": {"1": 2}}))
+
+
+def test_a_search_may_draw_options_of_a_trusted_factory(place):
+    options = "{width: {search: int, low: 1, high: 9}}"
+    text = TEXT.replace("{mlp: {hidden: [8]}}", f"{{python: {{factory: 'theirs:make', options: {options}}}}}")
+    (place / "search.yaml").write_text(text + "search: {trials: 3, sampler: random, pruner: none}\n")
+    assert "expected --trust" in refused("search", "search.yaml", cwd=place)
+    good("search", "search.yaml", "--trust", cwd=place)
     assert ran(place)
 
 

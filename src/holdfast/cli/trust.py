@@ -25,7 +25,7 @@ Trust = Annotated[
 
 
 def allowed_code(recipes: Sequence[Recipe], file: Path, *, trust: bool) -> frozenset[str]:
-    """The factories that recipes may call: all they name, if the user allows it now or did before.
+    """The calls of factories that recipes may make: all they name, if the user allows it now or did before.
 
     Raises:
         RecipeError: if they name some and are not trusted, with what would run and the remedy.
@@ -47,8 +47,8 @@ def allowed_code(recipes: Sequence[Recipe], file: Path, *, trust: bool) -> froze
 
 
 def in_words(code: Mapping[str, Path | None]) -> str:
-    """Factories with their files."""
-    return ", ".join(factory if file is None else f"{factory} ({file})" for factory, file in code.items())
+    """Calls of factories, options included, with their files."""
+    return ", ".join(call if file is None else f"{call} ({file})" for call, file in code.items())
 
 
 def _memory() -> Path:

@@ -1,16 +1,19 @@
 """Code that recipes and weights files name, and whether the user lets it run.
 
-A factory `package.module:make` could do anything. So its name in a file is no permission: that comes from the command
-line (`--trust`) or from the caller (`trust=True`), and from nothing that is read.
+A factory `package.module:make` could do anything, and what it does may depend on its options. So neither in a file is a
+permission: that comes from the command line (`--trust`) or from the caller (`trust=True`), and from nothing that is
+read.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from holdfast.attacks import Transfer
 from holdfast.ensembles import OfRuns
@@ -25,7 +28,23 @@ REMEDY = "--trust (in Python, trust=True)"
 
 
 Trust = bool | frozenset[str]
-"""Which factories may be called: all, none, or those of these names."""
+"""Which factories may be called: all, none, or those of these calls, as `call_of` writes them."""
+
+
+def call_of(network: Python) -> str:
+    """What tells calls of factories apart: its name, with the options as canonical JSON where there are any."""
+    if not network.options:
+        return network.factory
+    return f"{network.factory} {json.dumps(_canonical(network.options), sort_keys=True, default=repr)}"
+
+
+def _canonical(value: Any) -> Any:
+    """Plain values in which keys that are no text cannot pass for text."""
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        return {key: _canonical(one) for key, one in value.items()}
+    if isinstance(value, Mapping):
+        return {"mapping": sorted([repr(key), repr(one)] for key, one in value.items())}
+    return [_canonical(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def require_trust(
@@ -38,10 +57,9 @@ def require_trust(
     """
     if not isinstance(architecture, Python):
         return
-    if not (trust if isinstance(trust, bool) else architecture.factory in trust):
-        raise error(
-            f"{place}: calls {architecture.factory}, which could do anything; if you trust it, allow it with {REMEDY}"
-        )
+    call = call_of(architecture)
+    if not (trust if isinstance(trust, bool) else call in trust):
+        raise error(f"{place}: calls {call}, which could do anything; if you trust it, allow it with {REMEDY}")
 
 
 def named_networks(card: Card) -> list[Architecture]:
@@ -51,13 +69,13 @@ def named_networks(card: Card) -> list[Architecture]:
 
 
 def code_of(recipes: Sequence[Recipe]) -> dict[str, Path | None]:
-    """Factories that training and checking these recipes would call, with the file of each where it is found.
+    """Calls of factories that training and checking these recipes would make, with the file of each if it is found.
 
     Those of networks that a composite or a transferred attack takes from other runs are among them as soon as those
     runs exist.
     """
-    factories = {network.factory for recipe in recipes for network in _networks(recipe) if isinstance(network, Python)}
-    return {factory: _file(factory.partition(":")[0]) for factory in sorted(factories)}
+    calls = {call_of(network) for recipe in recipes for network in _networks(recipe) if isinstance(network, Python)}
+    return {call: _file(call.partition(":")[0]) for call in sorted(calls)}
 
 
 def _networks(recipe: Recipe) -> list[Architecture]:
@@ -86,12 +104,12 @@ def _file(module: str) -> Path | None:
 
 
 def fingerprints(recipes: Sequence[Recipe]) -> set[str]:
-    """What tells recipes and the code they run from others: one of each recipe, one of each file with its packages."""
+    """What tells recipes and the code they run from others: one of each recipe, one of each call with its modules."""
     texts = [to_yaml(recipe, Recipe).encode() for recipe in recipes]
-    for factory, file in code_of(recipes).items():
-        levels = factory.partition(":")[0].count(".")
+    for call, file in code_of(recipes).items():
+        levels = call.partition(":")[0].count(".")
         around = [] if file is None else [*file.parents][: levels + 1]
         sources = [file, *(place / "__init__.py" for place in around)]
         content = [source.read_bytes() for source in sources if source is not None and source.is_file()]
-        texts.append(b"\0".join([factory.encode(), *content]))
+        texts.append(b"\0".join([call.encode(), *content]))
     return {hashlib.sha256(text).hexdigest() for text in texts}

@@ -15,9 +15,10 @@ from holdfast.checks import Check
 from holdfast.conduct import Job, Training, default_device, subjects_of, to_device, train
 from holdfast.errors import HoldfastError, ModelError, RecipeError, TrainingError, unknown
 from holdfast.evaluation import evaluations
+from holdfast.models.external import Python
 from holdfast.recipe import Recipe, describe
 from holdfast.results import Ledger
-from holdfast.runs import Run, Splits, Trust, prepare
+from holdfast.runs import Run, Splits, Trust, call_of, prepare
 from holdfast.search.plan import Plan
 from holdfast.search.schema import Goal, SearchRecipe
 from holdfast.search.values import summary
@@ -96,7 +97,7 @@ def run_trial(
         run.claim(recipe)
         decoded = {path: plan.ranges[path].decode(value) for path, value in drawn.items()}
         run.record(search={"trial": trial.number, "values": decoded})
-        watch, job = Watch(trial, plan, recipe, device), Job(recipe, run, trust)
+        watch, job = Watch(trial, plan, recipe, device), Job(recipe, run, _trust_for(recipe, plan, trust))
         values: tuple[float, ...] = ()
         error = None
         try:
@@ -112,6 +113,15 @@ def run_trial(
         if error is not None:
             return Ended(trial.number, "failed", error=error)
         return Ended(trial.number, "pruned" if pruned else "complete", values)
+
+
+def _trust_for(recipe: Recipe, plan: Plan, trust: Trust) -> Trust:
+    """Trust that also covers the options drawn for a factory that the search itself names and may call."""
+    if isinstance(trust, bool) or not isinstance(recipe.model, Python):
+        return trust
+    models = [end.model for end in plan.ends()]
+    own = {one.factory for one in models if isinstance(one, Python) and call_of(one) in trust}
+    return trust | {call_of(recipe.model)} if recipe.model.factory in own else trust
 
 
 class Images:
