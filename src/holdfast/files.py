@@ -19,7 +19,8 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -36,6 +37,10 @@ LINE = re.compile(r"([0-9a-f]{64}|removed|# written) {2}(.+)")
 WRITTEN = "# written"
 LONGEST = 40
 """Characters of a name that the name of its temporary file repeats, which could become too long otherwise."""
+SETTLED = 2_000_000_000
+"""Nanoseconds after which a change of a file also changes its times; some file systems count in two seconds."""
+MOST_DIGESTS = 1024
+"""Checksums that are remembered."""
 GUARDED = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe must not keep anybody waiting
 
 
@@ -60,7 +65,7 @@ def require_regular(path: Path, *, error: type[HoldfastError] = LedgerError) -> 
     _opened(path, error, follow=True).close()
 
 
-def _opened(path: Path, error: type[HoldfastError], follow: bool) -> BinaryIO:
+def _opened(path: Path, error: type[HoldfastError], follow: bool) -> io.BufferedReader:
     try:
         handle = os.open(path, GUARDED | (0 if follow else os.O_NOFOLLOW))
     except ValueError as problem:  # a name with a zero in it
@@ -82,10 +87,52 @@ def read_checked(
     Raises:
         HoldfastError: of the type `error`, if it was damaged or changed since; with the remedy.
     """
-    content, checksums = read_regular(path, error=error, follow=follow), _checksums_of(path, error)
-    if checksums and hashlib.sha256(content).hexdigest() not in checksums:
+    with _opened(path, error, follow) as file:
+        stated = os.fstat(file.fileno())
+        require_budget(stated.st_size, str(path), error=error)
+        content, checksums = file.read(), _checksums_of(path, error)
+        if checksums:
+            digest = _cached(stated, lambda: hashlib.sha256(content).hexdigest())
+            _require_one_of(checksums, digest, path, error, remedy)
+        return content
+
+
+def require_unchanged(
+    path: Path, *, error: type[HoldfastError] = LedgerError, remedy: str = "", follow: bool = False
+) -> None:
+    """Refuse a file that was damaged or changed since it was written; see `read_checked`.
+
+    It is never in memory as a whole, and hashed once as long as it stays the same file of the same time.
+    """
+    with _opened(path, error, follow) as file:
+        if checksums := _checksums_of(path, error):
+            digest = _cached(os.fstat(file.fileno()), lambda: hashlib.file_digest(file, "sha256").hexdigest())
+            _require_one_of(checksums, digest, path, error, remedy)
+
+
+def _require_one_of(checksums: set[str], digest: str, path: Path, error: type[HoldfastError], remedy: str) -> None:
+    if digest not in checksums:
         raise error(f"{path}: damaged or changed since it was written: its content does not fit {CHECKSUMS}{remedy}")
-    return content
+
+
+_digests: dict[tuple[int, ...], str] = {}
+"""Checksums of files that were read, by what tells their versions apart."""
+
+
+def _cached(stated: os.stat_result, digest: Callable[[], str]) -> str:
+    """The checksum of an open file in this state, computed once.
+
+    One that has just changed may change again within the resolution of its times, and is not remembered.
+    """
+    state = (stated.st_dev, stated.st_ino, stated.st_size, stated.st_mtime_ns, stated.st_ctime_ns)
+    if state not in _digests:
+        now, computed = time.time_ns(), digest()
+        if not max(stated.st_mtime_ns, stated.st_ctime_ns) + SETTLED < now:
+            return computed
+        if len(_digests) >= MOST_DIGESTS:
+            _digests.pop(next(iter(_digests)))
+        _digests[state] = computed
+    return _digests[state]
 
 
 def write_checked(path: Path, content: bytes) -> None:

@@ -278,8 +278,8 @@ def long_header(path):
 DAMAGES = {
     "missing": (lambda p: p.unlink(), "expected a weights file, there is none"),
     "empty": (lambda p: p.write_bytes(b""), "got an empty file"),
-    "truncated": (lambda p: p.write_bytes(p.read_bytes()[:-100]), "damaged or truncated"),
-    "random bytes": (lambda p: p.write_bytes(bytes(range(200))), "damaged or truncated"),
+    "truncated": (lambda p: p.write_bytes(p.read_bytes()[:-100]), "damaged or changed since it was written"),
+    "random bytes": (lambda p: put(p, bytes(range(200))), "damaged or truncated"),
     "an endless header": (long_header, "damaged or truncated"),
     "a changed byte": (changed_byte, "the file was changed"),
     "a pickle in disguise": (
@@ -288,7 +288,7 @@ DAMAGES = {
     ),
     "a PyTorch file in disguise": (lambda p: torch.save({"a": torch.ones(1)}, p), "--model and --weights take it"),
     "not by holdfast": (
-        lambda p: save_file(load_file(p), p),
+        lambda p: put(p, save(load_file(p))),
         "expected weights written by holdfast; recipe, shape, classes",
     ),
     "other names": (other_names, "weights do not fit the model: 6 missing (normalise.mean"),

@@ -1,13 +1,17 @@
 """One flipped bit in what a run reads back: never another result, and never the end of the interpreter."""
 
+import hashlib
 import os
 import random
+import time
 
 import pytest
+import torch
 
+from holdfast import files, load_run
 from holdfast.errors import HoldfastError
-from holdfast.models import read_state
-from holdfast.runs import Run, load_model
+from holdfast.models import read_metadata, read_state, write_weights
+from holdfast.runs import Run, load_model, read_card
 from holdfast.training.checkpoint import load_state
 from tests.end_to_end.command import good, refused
 from tests.training.tiny import TEXT
@@ -24,7 +28,7 @@ FILES = {
 
 COMMANDS = (("run", "tiny.yaml"), ("evaluate", RUN), ("report", RUN))
 UNREAD = {
-    ("evaluate", RUN): ("last weights", "training state"),
+    ("evaluate", RUN): ("training state",),
     ("report", RUN): ("weights", "last weights", "training state"),
 }
 """What a command has no need to read."""
@@ -82,12 +86,42 @@ def test_every_flipped_bit_is_named_with_its_file(place, name, share):
 
 
 @pytest.mark.parametrize("share", [pytest.param(0.01, id="some"), EXHAUSTIVE])
+@pytest.mark.parametrize("label", ["best", "last"])
 @pytest.mark.timeout(600)
-def test_a_flipped_bit_in_the_header_of_weights_is_an_error_of_ours_or_changes_nothing(place, share):
+def test_no_header_of_weights_is_believed_before_its_checksum_fits(place, label, share):
     run = Run(place / RUN)
-    file = run.weights("best")
-    texts = {refusal(run.labels) for _ in flipped(file, chosen(file, share))}
-    assert all(text == "" or f"{file}: " in text for text in texts)
+    file = run.weights(label)
+    for read in (run.labels, lambda: read_card(file), lambda: load_run(place / RUN).recipe):
+        assert {f"{file}: " in refusal(read) for _ in flipped(file, chosen(file, share))} == {True}
+        assert refusal(read) == ""
+
+
+def test_a_changed_digit_of_the_recipe_in_weights_is_no_other_recipe(place):
+    file = Run(place / RUN).weights("last")
+    digit = 8 * (file.read_bytes().index(b"epochs: 2") + len("epochs: "))
+    for _ in flipped(file, [digit]):
+        assert b"epochs: 3" in file.read_bytes()
+        assert "last.safetensors: damaged or changed since it was written" in refused("show", RUN, cwd=place)
+    assert "epochs: 2" in good("show", RUN, cwd=place)
+
+
+def test_a_settled_file_is_hashed_once_until_it_changes(tmp_path, monkeypatch):
+    file, hashed = tmp_path / "best.safetensors", []
+    write_weights(file, {"a": torch.ones(3)}, {"recipe": "a: 1"})
+    digest = hashlib.file_digest
+    monkeypatch.setattr(hashlib, "file_digest", lambda *args: hashed.append(1) or digest(*args))
+    read_metadata(file)
+    read_metadata(file)
+    assert len(hashed) == 2  # just written, it may change again at the same time
+    monkeypatch.setattr(files, "SETTLED", -(10**12))
+    for _ in range(3):
+        assert read_metadata(file) == {"recipe": "a: 1"}
+    read_state(file)
+    assert len(hashed) == 3
+    time.sleep(0.05)  # so that its times differ, as those of a settled file do
+    for _ in flipped(file, [80]):
+        assert "damaged or changed" in refusal(read_metadata, file)
+        assert "damaged or changed" in refusal(read_state, file)
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -120,14 +120,15 @@ def to_safetensors(state: Mapping[str, Tensor], metadata: Mapping[str, str]) -> 
 
 
 def read_metadata(path: str | Path) -> dict[str, str]:
-    """The metadata of a safetensors file.
+    """The metadata of a safetensors file, which has its checksum verified first.
 
     Raises:
-        CheckpointError: the file is missing or is not safetensors.
+        CheckpointError: the file is missing, damaged or changed, or is not safetensors.
     """
     path = Path(path)
     _check_file(path)
     _check_safetensors(path)
+    files.require_unchanged(path, error=CheckpointError, follow=True)
     try:
         with safe_open(path, framework="pt") as file:
             return dict(file.metadata() or {})

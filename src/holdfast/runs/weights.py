@@ -38,7 +38,7 @@ def load_model(path: Path | str, *, trust: Trust = False, of: Architecture | Non
             not trusted.
     """
     card = read_card(path)
-    state = read_tensors(card.file)  # which verifies the checksum, before anything is made of the card
+    state = read_tensors(card.file)
     if of is not None and _unfitted(card.recipe.model) != _unfitted(of):
         raise CheckpointError(
             f"{card.file}: expected weights of the network of the recipe, got those of another; "
