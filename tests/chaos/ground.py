@@ -6,7 +6,7 @@ import signal
 from holdfast.errors import HoldfastError
 from holdfast.files import TEMPORARY
 from tests.chaos.nursery import TICKS
-from tests.chaos.reference import COMMAND, READERS, RUN, fresh, outcome, reading
+from tests.chaos.reference import COMMAND, EXTRA, READERS, RUN, fresh, outcome, reading
 
 SAME, NAMED = "same result", "named in one line"
 RESUME = "repeat the same command to resume"
@@ -29,7 +29,7 @@ class Ground:
 
     def __init__(self, nursery, reference, rng, place, *, turn):
         self.nursery, self.reference, self.rng, self.place, self.turn = nursery, reference, rng, place, turn
-        self.remark = ""
+        self.remark, self._extra, self._expected = "", (), reference.outcome
         self._commands = []
 
     def note(self, text):
@@ -37,8 +37,12 @@ class Ground:
         self.remark = f"{text}: "
 
     def prepare(self, *, finished=False):
-        """A directory with the recipe, or with a copy of the finished run."""
-        shutil.copytree(self.reference.place, self.place) if finished else fresh(self.place)
+        """A directory with the recipe, or with a copy of the finished run and its further answers."""
+        if finished:
+            shutil.copytree(self.reference.place, self.place)
+            self._extra, self._expected = EXTRA, self.reference.finished
+        else:
+            fresh(self.place)
         self.forget_ticks()
 
     def forget_ticks(self):
@@ -67,22 +71,29 @@ class Ground:
         return ended
 
     def resume(self, *, may_be_named=False):
-        """Repeat the command: it ends with the same result, or (where that is allowed) with one line.
+        """Repeat the commands: they end with the same result, or (where that is allowed) with one line.
 
-        After such a line the remedy that it names must help.
+        After such a line the remedy that it names must help; what only `EXTRA` asked is gone then.
         """
-        kept = finished_work(self.place)
-        ended = self.run(*COMMAND)
-        if ended.named:
-            require(may_be_named, f"expected the run to go on; got {ended.err}")
+        named = self._repeated()
+        if named:
+            require(may_be_named, f"expected the run to go on; got {named}")
             require(self.run(*COMMAND, "--fresh").code == 0, "--fresh did not help")
-        else:
-            require(ended.code == 0, f"the repeated command ended with {ended.code}: {ended.err}")
-            require(ended.err == "", f"the repeated command printed {ended.err}")
+        self.require_outcome(self.reference.outcome if named else self._expected)
+        return NAMED if named else SAME
+
+    def _repeated(self):
+        """Repeat the commands until one ends with a line, which is returned, if any does."""
+        kept = finished_work(self.place)
+        for argv in (COMMAND, *self._extra):
+            ended = self.run(*argv)
+            if ended.named:
+                return ended.err
+            require(ended.code == 0, f"the repeated {' '.join(argv)} ended with {ended.code}: {ended.err}")
+            require(ended.err == "", f"the repeated {' '.join(argv)} printed {ended.err}")
             require_kept(self.place, kept)
-            require(ended.out == self.reference.out, f"the repeated command printed {ended.out}")
-        self.require_outcome(self.reference.outcome)
-        return NAMED if ended.named else SAME
+            require(argv != COMMAND or ended.out == self.reference.out, f"the repeated command printed {ended.out}")
+        return ""
 
     def read(self, number):
         """Let a command read what is here: the same as before the fault, or one line."""

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from holdfast.questions.answers import Store
@@ -55,6 +55,7 @@ class Reference:
         calls: how many calls of the system it made that may be disturbed.
         out: what it printed.
         outcome: what it left.
+        finished: what it left together with the answers to `EXTRA`.
         other: what the run of `OTHER` left.
         read: what each of `READERS` printed and wrote.
     """
@@ -64,6 +65,7 @@ class Reference:
     calls: int
     out: str
     outcome: dict
+    finished: dict
     other: dict
     read: tuple
 
@@ -79,11 +81,13 @@ def make_reference(nursery, root):
     whole, different = outcome(place / RUN), outcome(other / RUN)
     for argv in EXTRA:
         succeed(nursery, place, *argv)
+    finished = outcome(place / RUN)
     shutil.copytree(place / RUN, place / "other")
     read = tuple(reading(nursery, place, argv) for argv in READERS)
     assert all(ended.code == 0 for ended, _ in read), read
     assert outcome(root / "warm" / RUN) == whole != different
-    return Reference(place, seconds, calls, out, whole, different, read)
+    assert outcome(place / RUN) == finished != whole
+    return Reference(place, seconds, calls, out, whole, finished, different, read)
 
 
 def succeed(nursery, place, *argv):
@@ -111,8 +115,8 @@ def reading(nursery, place, argv):
 def outcome(path):
     """Everything that a run of the recipe leaves and that a repetition must reproduce: all but times."""
     facts = json.loads((path / "run.json").read_text())
-    answers = [(one.key, one.records, one.rows.to_dicts()) for one in Store(path).read_all()]
-    return {
+    answers = [(asdict(one.key), one.records, one.rows.to_dicts()) for one in Store(path).read_all()]
+    values = {
         **results(path),
         "answers": answers,
         "verdicts": [flat(one) for one in read_verdicts(path)],
@@ -120,3 +124,13 @@ def outcome(path):
         "facts": {name: value for name, value in facts.items() if name != "seconds"},
         "labels": Run(path).labels(),
     }
+    return comparable(values)
+
+
+def comparable(value):
+    """The same value with numbers that are equal if their bits are: NaN equals NaN, and 0 is not -0."""
+    if isinstance(value, float):
+        return value.hex()
+    if isinstance(value, dict):
+        return {comparable(name): comparable(inner) for name, inner in value.items()}
+    return [comparable(inner) for inner in value] if isinstance(value, list | tuple) else value
