@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from holdfast import files
-from holdfast.cli.groups import Grey, Size, Subset
+from holdfast.cli.groups import Grey, Size, Subset, grouped
 from holdfast.cli.options import Json, Root
 from holdfast.cli.output import echo, echo_json
 from holdfast.cli.screen import Bar, resumable
@@ -28,29 +29,37 @@ BLOCK = 256  # images corrupted at a time
 FACTS = "corruptions.json"  # what the directory holds
 
 
+@dataclass(frozen=True, kw_only=True)
+class CorruptionOptions:
+    """Which corruptions are written, and how."""
+
+    family: Annotated[str, typer.Option("--family", help="common, or bar (C-bar, for validation).")] = "common"
+    kinds: Annotated[str, typer.Option("--kinds", help="Kinds, or standard, extra or all.")] = "standard"
+    severities: Annotated[str, typer.Option("--severities", help="Of 1 to 5.")] = "1,2,3,4,5"
+    form: Annotated[
+        str, typer.Option("--format", help="npz or folder (one for each kind and severity), or npy (CIFAR-10-C).")
+    ] = "npz"
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Random seed.")] = 0
+
+
+@grouped
 @resumable()
 def command(
     data: Annotated[str, typer.Argument(metavar="DATA", help="Data set, image folder or .npz file.")],
     out: Annotated[Path, typer.Option("--out", help="Directory to write to.")],
-    family: Annotated[str, typer.Option("--family", help="common, or bar (C-bar, for validation).")] = "common",
-    kinds: Annotated[str, typer.Option("--kinds", help="Kinds, or standard, extra or all.")] = "standard",
-    severities: Annotated[str, typer.Option("--severities", help="Of 1 to 5.")] = "1,2,3,4,5",
-    form: Annotated[
-        str, typer.Option("--format", help="npz or folder (one for each kind and severity), or npy (CIFAR-10-C).")
-    ] = "npz",
-    size: Size = None, grey: Grey = False, subset: Subset = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of everything random.")] = 0,
-    data_root: Root = None, as_json: Json = False,
+    options: CorruptionOptions,
+    size: Size = None, grey: Grey = False, subset: Subset = None, data_root: Root = None, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Write corrupted copies of a data set's test images; repeat the command to resume."""
     from holdfast.data import resolve
     from holdfast.data import subset as cut
 
-    chosen, levels = _kinds(family, kinds), _severities(severities)
+    chosen, levels = _kinds(options.family, options.kinds), _severities(options.severities)
+    family, form, seed = options.family, options.form, options.seed
     if form not in FORMATS:
         raise RecipeError(f"--format: {unknown(form, FORMATS)}")
     if form == "npy" and levels != (1, 2, 3, 4, 5):
-        raise RecipeError(f"--severities: expected all five beside --format npy, got {severities}")
+        raise RecipeError(f"--severities: expected all five beside --format npy, got {options.severities}")
     dataset = resolve(data, data_root, size=size, grey=grey)(data_root)
     if subset is not None:
         from dataclasses import replace

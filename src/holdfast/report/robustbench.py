@@ -8,7 +8,7 @@ that is not.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from holdfast.report.runs import RunData
 from holdfast.report.shares import Share, share_of
 from holdfast.report.unfinished import Gap, counts_in, gaps
 from holdfast.results import accuracies
+from holdfast.traits import Kind
 from holdfast.verdicts import better_than_chance
 
 NORMS = {"linf": "Linf", "l2": "L2", "l1": "L1", "l0": "L0"}
@@ -44,20 +45,7 @@ def headlines(run: RunData) -> list[dict[str, Any]]:
 
 
 def _record(run: RunData, threat: Budget | None, missing: Sequence[Gap]) -> dict[str, Any]:
-    rows = run.main_rows.filter(pl.col("method") == "clean") if threat is None else within(run.main_rows, threat)
-    checks = checks_of(rows)
-    rows_by_check = {row["check"]: row for row in accuracies(rows).iter_rows(named=True)}
-    attacks = [check for check in checks if not check.clean]
-    clean = [check.name for check in checks if check.clean]
-    left = [
-        gap
-        for gap in missing
-        if (threat and gap.absent and counts_in(gap.check, threat, run.facts.get("threats")))
-        or gap.check in rows_by_check
-    ]
-    open_ = {gap.check for gap in left if not gap.absent}
-    published = next((check.name for check in attacks if check.threat == threat and _is_published(check)), None)
-    worst = None if threat is None or left else next(worst_case(rows, [threat]).iter_rows(named=True), None)
+    rows = run.main_rows.filter(pl.col("kind") == Kind.CLEAN) if threat is None else within(run.main_rows, threat)
     return {
         "link": None,
         "name": run.facts.get("name"),
@@ -69,21 +57,46 @@ def _record(run: RunData, threat: Budget | None, missing: Sequence[Gap]) -> dict
         "architecture": run.section("model").get("name"),
         "norm": None if threat is None else NORMS.get(threat.axis, threat.axis),
         "eps": None if threat is None else fraction(threat.size),
-        "clean_acc": _complete(rows_by_check, clean[0], open_) if clean else None,
-        "at_chance": {"fail": True, "pass": False}.get(better_than_chance(run.main_rows).level),
-        "reported": None,
-        "autoattack_acc": _complete(rows_by_check, published, open_) if published else None,
-        "worst_case_acc": _percent(share_of(worst)) if worst else None,
-        "attacks": [_attack(check, rows_by_check[check.name], check.name in open_) for check in attacks],
-        "noise": _noise(run, missing),
-        "corruptions": _corruptions(run),
-        "unfinished": [{"what": gap.what, "examples": gap.examples} for gap in left],
+        **_accuracies(run, threat, rows, missing),
         "examples": rows["example"].n_unique(),
         "seeds": run.main_rows["seed"].drop_nulls().unique().sort().to_list(),
         "weights": run.weights[0],
         "weights_sha256": _sha256(run),
         "versions": dict(run.section("versions")),
     }
+
+
+def _accuracies(run: RunData, threat: Budget | None, rows: pl.DataFrame, missing: Sequence[Gap]) -> dict[str, Any]:
+    """All accuracies of a threat, and what they lack."""
+    checks = checks_of(rows)
+    rows_by_check = {row["check"]: row for row in accuracies(rows).iter_rows(named=True)}
+    unfinished = _unfinished(run, threat, rows_by_check, missing)
+    waiting = {gap.check for gap in unfinished if not gap.absent}
+    attacks = [check for check in checks if not check.clean]
+    clean = next((check.name for check in checks if check.clean), None)
+    published = next((check.name for check in attacks if check.threat == threat and _is_published(check)), None)
+    worst = None if threat is None or unfinished else next(worst_case(rows, [threat]).iter_rows(named=True), None)
+    return {
+        "clean_acc": _complete(rows_by_check, clean, waiting) if clean else None,
+        "at_chance": {"fail": True, "pass": False}.get(better_than_chance(run.main_rows).level),
+        "reported": None,
+        "autoattack_acc": _complete(rows_by_check, published, waiting) if published else None,
+        "worst_case_acc": _percent(share_of(worst)) if worst else None,
+        "attacks": [_attack(check, rows_by_check[check.name], check.name in waiting) for check in attacks],
+        "noise": _noise(run, missing),
+        "corruptions": _corruptions(run),
+        "unfinished": [{"what": gap.what, "examples": gap.examples} for gap in unfinished],
+    }
+
+
+def _unfinished(run: RunData, threat: Budget | None, checks: Collection[str], missing: Sequence[Gap]) -> list[Gap]:
+    """The gaps of checks that count in a threat, also of those without a row."""
+    recorded = run.facts.get("threats")
+    return [
+        gap
+        for gap in missing
+        if gap.check in checks or (threat and gap.absent and counts_in(gap.check, threat, recorded))
+    ]
 
 
 def _noise(run: RunData, missing: Sequence[Gap]) -> list[dict[str, Any]]:
