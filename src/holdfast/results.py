@@ -17,6 +17,7 @@ import polars as pl
 from holdfast import files
 from holdfast.earlier import TRAITS, with_access, with_traits
 from holdfast.errors import LedgerError
+from holdfast.json_text import parse_json_object
 from holdfast.parquet import from_parquet, to_parquet
 from holdfast.statistics import Interval, Paired, mcnemar, wilson
 
@@ -51,6 +52,12 @@ SCHEMA: dict[str, Any] = {
 
 NEVER_NULL = ("run", "weights", "check", "method", "params", "example", "label", "prediction", "correct")
 """Columns with a value in every row."""
+
+FINITE = ("radius", "seconds", "size")
+"""Columns whose numbers are finite; `loss` and `distance` may be NaN or infinite."""
+
+MOST_SEVERITY = 1000
+"""Of a corruption."""
 
 MOST_CLASSES = 100_000
 """A larger label is no number of a class."""
@@ -126,11 +133,13 @@ def _read_part(path: Path) -> pl.DataFrame:
         if schema[name] != kind:
             raise LedgerError(f"{path}: expected {_kind(kind)} in the column {name}; got {_kind(schema[name])}")
     _require_values(path, frame)
-    return with_traits(frame)
+    frame = with_traits(frame)
+    _require_params(path, frame)
+    return frame
 
 
 def _require_values(path: Path, frame: pl.DataFrame) -> None:
-    """Refuse rows that say nothing of what every row must say, and classes that cannot be."""
+    """Refuse rows that say nothing of what every row must say, and classes and numbers that cannot be."""
     missing = [name for name in NEVER_NULL if frame[name].null_count()]
     if missing:
         raise LedgerError(f"{path}: expected a value in every row of the column {missing[0]}; got none in some")
@@ -139,6 +148,26 @@ def _require_values(path: Path, frame: pl.DataFrame) -> None:
         if low < lowest or (name != "example" and high >= MOST_CLASSES):
             limit = f"{lowest} or more" if name == "example" else f"{lowest} to {MOST_CLASSES - 1}"
             raise LedgerError(f"{path}: expected {limit} in the column {name}; got {low!r} to {high!r}")
+    for name in FINITE:
+        if (values := frame.filter(~pl.col(name).is_finite())[name]).len():
+            raise LedgerError(f"{path}: expected finite numbers in the column {name}; got {values[0]}")
+
+
+def _require_params(path: Path, frame: pl.DataFrame) -> None:
+    """Refuse fields of checks that are no JSON object, and corruptions without kind and severity."""
+    for params, graded in frame.select("params", is_graded()).unique(maintain_order=True).iter_rows():
+        try:
+            fields = parse_json_object(params)
+        except ValueError as error:
+            raise LedgerError(f"{path}: expected a JSON object in the column params; {error}") from None
+        if not graded:
+            continue
+        kind, severity = fields.get("kind"), fields.get("severity")
+        if not (isinstance(kind, str) and type(severity) is int and 0 <= severity <= MOST_SEVERITY):
+            raise LedgerError(
+                f"{path}: expected kind, a text, and severity, 0 to {MOST_SEVERITY}, in the column params of a "
+                f"corruption with a family; got {str(kind)[:40]!r} and {str(severity)[:40]!r}"
+            )
 
 
 def _kind(kind: Any) -> str:

@@ -1,6 +1,7 @@
 """Whatever is wrong with the input: one line on stderr that names the place and what was expected, and exit code 2."""
 
 import io
+import math
 import pickle
 import shutil
 import struct
@@ -15,8 +16,9 @@ from safetensors.torch import load_file, save, save_file
 from holdfast.data import Digits, write_npz
 from holdfast.models import read_metadata
 from holdfast.parquet import to_parquet
+from holdfast.results import Ledger
 from tests.end_to_end import foreign
-from tests.end_to_end.command import holdfast, refused
+from tests.end_to_end.command import good, holdfast, refused
 from tests.tampering import put
 from tests.training.tiny import TEXT
 
@@ -398,6 +400,48 @@ def test_ledgers(here, verb, kind):
     else:
         put(part, part.read_bytes()[:50] if kind == "damaged" else b"")
     assert part.name in refused(*verb, cwd=here)
+
+
+GRADED = {"method": pl.lit("common"), "family": pl.lit("common corruptions"), "kind": pl.lit("corruption")}
+PARAMS = "a.parquet: expected a JSON object in the column params; "
+GRADES = "a.parquet: expected kind, a text, and severity, 0 to 1000, in the column params of a corruption"
+ROWS = {
+    "params that are no JSON": ({"params": pl.lit("{")}, PARAMS),
+    "params without end": ({"params": pl.lit("[" * 100_000)}, PARAMS + "values are nested too deeply"),
+    "params that are a list": ({"params": pl.lit("[]")}, PARAMS + "expected a JSON object; got list"),
+    "a long number": ({"params": pl.lit(f'{{"severity": {"9" * 5000}}}')}, PARAMS + "the number 999999999999..."),
+    "no kind": ({**GRADED, "params": pl.lit('{"severity": 1}')}, GRADES),
+    "a kind that is no text": ({**GRADED, "params": pl.lit('{"kind": [1], "severity": 1}')}, GRADES),
+    "no severity": ({**GRADED, "params": pl.lit('{"kind": "fog"}')}, GRADES),
+    "a severity that is no number": ({**GRADED, "params": pl.lit('{"kind": "fog", "severity": "high"}')}, GRADES),
+    "a huge severity": ({**GRADED, "params": pl.lit(f'{{"kind": "fog", "severity": {2**63}}}')}, GRADES),
+    "a family of an earlier version": (
+        {"method": pl.lit("common"), **dict.fromkeys(("kind", "family"), pl.lit(None, pl.String))}, GRADES
+    ),
+    "a size that is no number": ({"size": pl.lit(math.nan)}, "a.parquet: expected finite numbers in the column size"),
+    "an infinite radius": ({"radius": pl.lit(math.inf)}, "a.parquet: expected finite numbers in the column radius"),
+}  # fmt: skip
+"""Columns of a stranger's ledger, and what is wrong with them."""
+
+
+@pytest.mark.parametrize(
+    "argv", [["mce", RUN], ["compare", RUN, "copy"], ["select", RUN, "--by", "x", "--accuracy", "1", "--within", "1"]]
+)
+@pytest.mark.parametrize(("columns", "says"), ROWS.values(), ids=ROWS)
+def test_rows_of_strangers(here, argv, columns, says):
+    shutil.copytree(here / RUN, here / "copy")
+    part = Ledger(here / RUN / "ledger").parts()[0]
+    put(part.with_name("a.parquet"), to_parquet(pl.read_parquet(part).with_columns(**columns)))
+    assert says in refused(*argv, cwd=here)
+
+
+def test_noise_without_a_known_strength_is_in_no_curve(here):
+    part = Ledger(here / RUN / "ledger").parts()[0]
+    noise = {"method": pl.lit("gaussian_noise"), "kind": pl.lit("corruption"), "check": pl.lit("noise")}
+    for name, params in (("a", "{}"), ("b", '{"variance": "x"}')):
+        changed = pl.read_parquet(part).with_columns(params=pl.lit(params), size=pl.lit(None, pl.Float64), **noise)
+        put(part.with_name(f"{name}.parquet"), to_parquet(changed))
+    good("select", RUN, "--by", "clean", "--accuracy", "0.5", "--within", "0.5", cwd=here)
 
 
 FACTORIES = {

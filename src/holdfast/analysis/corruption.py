@@ -14,7 +14,6 @@ Reference:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +22,7 @@ import polars as pl
 
 from holdfast.analysis.spread import spread
 from holdfast.errors import RecipeError
+from holdfast.json_text import parse_json_object
 from holdfast.results import is_graded
 
 ALEXNET = {
@@ -135,8 +135,8 @@ def _averaged(family: str, kinds: Iterable[str]) -> tuple[str, ...]:
 
 def grade_of(params: str) -> dict[str, Any]:
     """Kind, severity and source (a directory, or empty) of a graded check, from its parameters in the ledger."""
-    fields = json.loads(params)
-    return {"kind": str(fields["kind"]), "severity": int(fields["severity"]), "source": str(fields.get("path", ""))}
+    fields = parse_json_object(params)  # with kind and severity, as reading a ledger makes sure
+    return {"kind": fields["kind"], "severity": fields["severity"], "source": str(fields.get("path", ""))}
 
 
 def corrupted(rows: pl.DataFrame) -> tuple[Corrupted, ...]:

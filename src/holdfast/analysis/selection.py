@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -12,6 +11,7 @@ from holdfast.analysis.certified import average_certified_radius
 from holdfast.analysis.corruption import MCE, corrupted
 from holdfast.analysis.worst_case import worst_case
 from holdfast.errors import RecipeError, unknown
+from holdfast.json_text import parse_json_object
 from holdfast.results import accuracies
 from holdfast.statistics import noise_area
 from holdfast.verdicts import at_chance
@@ -76,11 +76,12 @@ def _noise_areas(
 ) -> Iterator[tuple[Network, str, float]]:
     """The area under accuracy against noise of each network with two strengths or more, clipped and unclipped."""
     curves: dict[tuple[Network, str], dict[float, float]] = {}
-    for row in accuracies(rows).filter(pl.col("method") == "gaussian_noise").iter_rows(named=True):
-        network, params = (row["run"], row["weights"]), json.loads(row["params"])
-        sigma = params["variance"] ** 0.5 if params.get("sigma") is None else params["sigma"]
-        name = NOISE if params.get("clip", True) else f"{NOISE}, unclipped"
-        curves.setdefault((network, name), {})[sigma] = row["accuracy"]
+    noisy = rows.filter((pl.col("method") == "gaussian_noise") & pl.col("size").is_not_null())
+    sigmas_of = dict(noisy.select("params", "size").iter_rows())
+    for row in accuracies(noisy).iter_rows(named=True):
+        network, clipped = (row["run"], row["weights"]), parse_json_object(row["params"]).get("clip", True)
+        name = NOISE if clipped else f"{NOISE}, unclipped"
+        curves.setdefault((network, name), {})[sigmas_of[row["params"]]] = row["accuracy"]
     for (network, name), points in curves.items():
         curve = {**points, **({0.0: values[network][CLEAN]} if CLEAN in values[network] else {})}
         if len(curve) > 2:
