@@ -1,6 +1,7 @@
 """`holdfast attack`: one attack on a run, a checkpoint or a foreign network, with what it found."""
 
 import json
+import os
 import re
 import shutil
 
@@ -208,6 +209,32 @@ def test_saved_images_are_named_by_example_label_and_prediction(place):
     assert {file.name for file in (place / "shown").glob("*.png")} == kept
     line = refused("attack", RUN, *PGD_5, "--restarts", "2", "--save-images", "shown", cwd=place)
     assert "expected an empty or new directory; shown holds other files" in line
+
+
+@pytest.mark.parametrize("kind", ["a named pipe", "a symbolic link", "a directory", "no text", "another's"])
+def test_a_note_of_a_stranger_beside_saved_images_is_one_line(place, kind):
+    note = place / "shown" / "attack.json"
+    note.parent.mkdir()
+    if kind == "a named pipe":
+        os.mkfifo(note)
+    elif kind == "a symbolic link":
+        note.symlink_to(place / "tiny.yaml")
+    elif kind == "a directory":
+        note.mkdir()
+    else:
+        note.write_bytes(b"\xff" if kind == "no text" else b"{}")
+    line = refused("attack", RUN, *PGD_5, "--save-images", "shown", cwd=place)
+    whole = kind in ("no text", "another's")
+    assert ("shown holds other files" if whole else f"shown/attack.json: expected a regular file, got {kind}") in line
+
+
+def test_what_a_killed_process_left_of_the_note_is_in_nobodys_way(place):
+    left = place / "shown" / ".attack.json.0123456789abcdef.tmp"
+    left.parent.mkdir()
+    left.write_text("{")
+    said("attack", RUN, *PGD_5, "--save-images", "shown", cwd=place)
+    assert not left.exists()
+    assert json.loads((place / "shown" / "attack.json").read_text())["method"] == "pgd"
 
 
 def test_a_budget_leaves_an_upper_bound_that_says_what_was_not_run(place):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holdfast import files
 from holdfast.errors import LedgerError, RecipeError
 
 if TYPE_CHECKING:
@@ -77,7 +78,6 @@ def write_npz(parts: Sequence[Part], out: Path, about: str) -> None:
     import numpy as np
     import polars as pl
 
-    from holdfast import files
     from holdfast.results import unsettled
 
     rows = pl.concat([part.rows for part in parts]).with_columns(waiting=unsettled())
@@ -112,10 +112,9 @@ def refuse_directory(path: Path, about: str) -> None:
     """Refuse a directory with anything else in it than images of the same attack."""
     if path.exists() and not path.is_dir():
         raise RecipeError(f"--save-images: expected a directory; {path} is a file")
-    others = [file for file in path.glob("*") if not PICTURES.fullmatch(file.name)] if path.is_dir() else []
-    pictures = path.is_dir() and len(list(path.iterdir())) > len(others)
-    same = [file.name for file in others] == [NOTE] and (path / NOTE).read_text(encoding="utf-8") == about
-    if (others or pictures) and not same:
+    names = [file.name for file in path.iterdir() if not files.TEMPORARY.fullmatch(file.name)] if path.is_dir() else []
+    others = [name for name in names if not PICTURES.fullmatch(name)]
+    if names and not (others == [NOTE] and files.read_regular(path / NOTE, error=RecipeError) == about.encode()):
         raise RecipeError(f"--save-images: expected an empty or new directory; {path} holds other files")
 
 
@@ -129,7 +128,8 @@ def write_images(parts: Sequence[Part], out: Path, about: str, classes: Sequence
     out.mkdir(parents=True, exist_ok=True)
     for file in out.glob("*.png"):
         file.unlink()
-    (out / NOTE).write_text(about, encoding="utf-8")
+    with files.replacing(out / NOTE) as note:
+        note.write(about.encode())
     largest = max(float(np.abs(z - x).max(initial=0.0)) for x, z in (part.images() for part in parts))
     factor = magnification(largest)
     for name, x, z in _named(parts, classes):
