@@ -20,7 +20,8 @@ from holdfast.data.folder import read_picture
 from holdfast.data.idx import read_pair
 from holdfast.errors import CheckpointError, DataError, RecipeError
 from holdfast.models import read_state
-from tests.end_to_end.command import refused
+from tests.end_to_end.command import holdfast, refused
+from tests.training.tiny import TEXT
 
 MB = 10**6
 
@@ -46,7 +47,7 @@ def test_sizes_have_units(text, size):
     assert parse_bytes(text, "x") == size
 
 
-@pytest.mark.parametrize("text", ["", "G", "-1", "1e9", "many", "8 G B"])
+@pytest.mark.parametrize("text", ["", "G", "-1", "1e9", "many", "8 G B", "9" * 400, "0." + "1" * 5000])
 def test_other_sizes_are_refused(text):
     with pytest.raises(RecipeError, match="--max-bytes: expected a number of bytes such as 800M or 8G; got"):
         parse_bytes(text, "--max-bytes")
@@ -60,6 +61,39 @@ def test_the_message_names_need_budget_and_remedy():
         "file: needs 7.6 GB of memory, more than the budget of 10 MB; allow more with `holdfast --max-bytes 8G ...` or "
         "HOLDFAST_MAX_BYTES"
     )
+
+
+def test_where_the_machine_has_less_memory_no_budget_is_the_remedy(monkeypatch):
+    monkeypatch.setattr(budget, "_physical", lambda: 8 * 10**9)
+    with pytest.raises(DataError, match=r"file: needs 7\.9 GB of memory, .*; allow more with `holdfast --max-bytes 8G"):
+        require_budget(7.9e9, "file")
+    with pytest.raises(DataError) as caught:
+        require_budget(9e9, "file", smaller="make the network smaller")
+    assert str(caught.value) == (
+        "file: needs 9 GB of memory, more than the budget of 10 MB and than all that this machine has, 8 GB; "
+        "make the network smaller"
+    )
+    monkeypatch.setenv(budget.VARIABLE, "20G")  # swapping is the user's choice
+    require_budget(9e9, "file")
+
+
+def test_a_network_beyond_the_machine_is_to_be_made_smaller(tmp_path, monkeypatch):
+    monkeypatch.setattr(budget, "_physical", lambda: 8 * 10**7)
+    (tmp_path / "wide.yaml").write_text(TEXT.replace("hidden: [8]", "hidden: [20000, 20000]"))
+    line = refused("train", "wide.yaml", cwd=tmp_path)
+    assert "model: the network: needs 1.6" in line
+    assert line.endswith("; make the network smaller")
+    assert "--max-bytes" not in line
+
+
+@pytest.mark.parametrize("argv", [["list", "attacks"], ["show", "tiny.yaml"], ["data", "list"], ["run", "tiny.yaml"]])
+def test_every_command_refuses_a_budget_that_is_no_size(tmp_path, monkeypatch, argv):
+    (tmp_path / "tiny.yaml").write_text(TEXT)
+    monkeypatch.setenv(budget.VARIABLE, "lots")
+    line = refused(*argv, cwd=tmp_path)
+    assert "HOLDFAST_MAX_BYTES: expected a number of bytes such as 800M or 8G; got 'lots'" in line
+    monkeypatch.setenv(budget.VARIABLE, "1G")
+    assert holdfast(*argv[:1], "--help", cwd=tmp_path).code == 0
 
 
 def archive(path, **arrays):

@@ -17,6 +17,8 @@ SHARE = 0.5
 BLOCK = 1 << 20
 GROWTH = 1.5
 """How much more memory than content bytes take while they are added to."""
+MOST_DIGITS = 20
+"""Of a number of bytes."""
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 
@@ -25,21 +27,33 @@ def memory_budget() -> int:
     allowed = os.environ.get(VARIABLE)
     if allowed is not None:
         return parse_bytes(allowed, VARIABLE)
-    return int(SHARE * min(_physical(), _of_the_container()))
+    return int(SHARE * _available())
 
 
-def require_budget(needed: float, what: str, *, error: type[HoldfastError] = DataError) -> None:
+def _available() -> float:
+    return min(_physical(), _of_the_container())
+
+
+def require_budget(
+    needed: float, what: str, *, error: type[HoldfastError] = DataError, smaller: str = "take a smaller one"
+) -> None:
     """Refuse what does not fit.
 
     Args:
         needed: bytes.
         what: which file, and what in it.
         error: what to raise.
+        smaller: what helps where the machine has less memory than that, so that no budget does.
 
     Raises:
         HoldfastError: of the type `error`, with the budget and how to raise it.
     """
     budget = memory_budget()
+    if needed > max(budget, _available()):
+        raise error(
+            f"{what}: needs {in_words(needed)} of memory, more than the budget of {in_words(budget)} and than all that "
+            f"this machine has, {in_words(_available())}; {smaller}"
+        )
     if needed > budget:
         raise error(
             f"{what}: needs {in_words(needed)} of memory, more than the budget of {in_words(budget)}; allow more with "
@@ -69,8 +83,8 @@ def parse_bytes(text: str, where: str) -> int:
         RecipeError: for anything else.
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", text.lower())
-    if match is None:
-        raise RecipeError(f"{where}: expected a number of bytes such as 800M or 8G; got {text!r}")
+    if match is None or len(match[1]) > MOST_DIGITS:
+        raise RecipeError(f"{where}: expected a number of bytes such as 800M or 8G; got {text[:40]!r}")
     return int(float(match[1]) * UNITS[match[2]])
 
 

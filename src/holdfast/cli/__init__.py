@@ -56,6 +56,8 @@ def _options(
 ) -> None:
     if max_bytes is not None:
         os.environ[VARIABLE] = str(parse_bytes(max_bytes, "--max-bytes"))  # workers of a search read it, too
+    elif VARIABLE in os.environ:
+        parse_bytes(os.environ[VARIABLE], VARIABLE)  # before any work
 
 
 for _verb in VERBS:

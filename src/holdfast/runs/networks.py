@@ -69,7 +69,8 @@ def new_network(
         require_sizes(architecture)
         if not _is_external(architecture, bases or {}):
             plan = planned(make, shape, classes)
-            require_budget(bytes_of(plan), "model: the network", error=RecipeError)
+            smaller = "make the network smaller"
+            require_budget(bytes_of(plan), "model: the network", error=RecipeError, smaller=smaller)
             if fitting is not None:
                 fitting(plan)
         return make(shape, classes)
