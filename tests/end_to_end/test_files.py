@@ -276,3 +276,11 @@ def test_a_search_directory_with_links_is_refused(place):
     (place / "runs/found/search.journal").symlink_to(place / "private")
     assert "search.journal: expected a regular file or directory" in refused("search", "found.yaml", cwd=place)
     assert (place / "private").read_text() == "no end of line"
+
+
+@pytest.mark.parametrize("name", [".lock", ".lock-holder"])
+def test_a_directory_where_the_lock_belongs_is_to_be_deleted(tmp_path, name):
+    (tmp_path / "tiny.yaml").write_text(TEXT)
+    (tmp_path / "runs/tiny/seed-0" / name).mkdir(parents=True)
+    line = refused("train", "tiny.yaml", cwd=tmp_path)
+    assert line == f"holdfast: runs/tiny/seed-0/{name}: expected a regular file, got a directory; delete it"

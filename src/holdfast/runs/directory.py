@@ -131,9 +131,13 @@ class Run:
 
         Raises:
             RecipeError: if somebody works here, naming the process.
+            CheckpointError: if something else stands where the lock belongs.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         files.refuse_links(self.path, error=CheckpointError)
+        for name in (LOCK, HOLDER):
+            if (self.path / name).is_dir():
+                raise CheckpointError(f"{self.path / name}: expected a regular file, got a directory; delete it")
         lock, holder = FileLock(self.path.resolve() / LOCK), self.path / HOLDER
         try:
             lock.acquire(blocking=False)
