@@ -24,6 +24,18 @@ def test_aliases_that_stand_for_too_many_values_are_refused_at_once(levels):
         parse_recipes(laughs(levels), file="bad.yaml")
 
 
+@pytest.mark.parametrize("number", ["9" * 5000, "-" + "9" * 30, "0x" + "f" * 5000, "1" + ":59" * 40, str(2**64)])
+def test_a_whole_number_that_no_field_can_hold_is_refused_with_its_place(number):
+    with pytest.raises(
+        RecipeError, match=r"bad\.yaml:2: expected YAML; the number .*\.\.\. of \d+ digits is too large"
+    ):
+        parse_recipes(f"name: x\nseed: {number}\n", file="bad.yaml")
+
+
+def test_whole_numbers_of_every_base_are_values():
+    assert load_yaml("[18446744073709551615, -7, 0x1F, 0b11, 017, 1_000, 1:30]") == [2**64 - 1, -7, 31, 3, 15, 1000, 90]
+
+
 def test_ordinary_aliases_are_values():
     assert load_yaml(laughs(2, 2))["a2"] == [["x", "x"], ["x", "x"]]
     assert load_yaml("base: &b {x: 1}\nmore: {<<: *b, y: 2}")["more"] == {"x": 1, "y": 2}
@@ -76,7 +88,7 @@ def test_sweeps_seeds_and_variants_have_an_end():
     [
         ("variants: 3", "variants: expected names with what they change; got int"),
         ("variants: [a, b]", "variants: expected names with what they change; got list"),
-        ("evaluate: {budget: " + "9" * 4000 + "}", "expected a time such as 90s, 10min or 1.5h"),
+        ("evaluate: {budget: " + "9" * 19 + "}", "expected a time such as 90s, 10min or 1.5h"),
         ("checks: [{gaussian_noise: 1e308}]", None),
     ],
 )

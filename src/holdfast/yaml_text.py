@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 
 from holdfast.errors import RecipeError
+from holdfast.json_text import LARGEST
 
 LONGEST = 5_000_000
 """Characters of a text."""
@@ -18,6 +19,10 @@ MOST_VALUES = 100_000
 """Values in a text, those that aliases repeat counted as often as they stand there."""
 
 
+MOST_LETTERS = 100
+"""Of a whole number, in whatever base."""
+
+
 class Loader(yaml.SafeLoader):
     """Safe YAML in which a key given twice is an error."""
 
@@ -26,6 +31,15 @@ class Loader(yaml.SafeLoader):
         value = super().construct_scalar(node)
         if isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
             raise yaml.constructor.ConstructorError(None, None, "half a character (a surrogate)", node.start_mark)
+        return value
+
+    def construct_yaml_int(self, node: Any) -> int:
+        """Refuse whole numbers that no field can hold; Python reads and writes only so many digits."""
+        text = str(node.value)
+        value = LARGEST if len(text) > MOST_LETTERS else int(super().construct_yaml_int(node))
+        if abs(value) >= LARGEST:
+            problem = f"the number {text[:12]}... of {len(text)} digits is too large"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
         return value
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
@@ -40,6 +54,9 @@ class Loader(yaml.SafeLoader):
                 raise yaml.constructor.ConstructorError(None, None, f"'{key}' is given twice", mark)
             seen.add(key if isinstance(key, str) else id(key_node))
         return super().construct_mapping(node, deep)
+
+
+Loader.add_constructor("tag:yaml.org,2002:int", Loader.construct_yaml_int)
 
 
 def parse_yaml(text: str | bytes) -> tuple[Any, Any]:

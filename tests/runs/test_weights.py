@@ -77,7 +77,9 @@ def test_a_file_that_describes_more_than_it_holds_is_refused_before_anything_is_
         ({"classes": [1, 2]}, r"classes\.0: expected a string; got 1"),
         ({"classes": "[" * 100_000}, "nested too deeply"),
         ({"bases": [1]}, "bases: expected an object"),
-        ({"epoch": "last"}, "invalid literal"),
+        ({"epoch": "last"}, "epoch: expected a whole number; got .last"),
+        ({"epoch": "9" * 5000}, "epoch: expected a whole number; got .999"),
+        ({"recipe": "seed: " + "9" * 5000}, r"the number 9+\.\.\. of 5000 digits is too large"),
         ({"recipe": "[" * 1000}, "expected metadata written by holdfast"),
     ],
 )

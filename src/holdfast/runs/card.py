@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -145,12 +146,18 @@ def read_card(path: Path | str) -> Card:
             (channels, height, width),
             classes,
             metadata["hash"],
-            int(metadata.get("epoch", 0)),
+            _epoch(metadata.get("epoch", "0")),
             bases,
             recorded["model"],
         )
     except (ValueError, TypeError, LookupError, yaml.YAMLError) as error:
         raise CheckpointError(f"{file}: expected metadata written by holdfast; {line_of(error)}") from None
+
+
+def _epoch(text: str) -> int:
+    if not re.fullmatch("[0-9]{1,18}", text):
+        raise ValueError(f"epoch: expected a whole number; got {text[:40]!r}")
+    return int(text)
 
 
 def network_hash(model: Any, state: Mapping[str, Tensor]) -> str:
