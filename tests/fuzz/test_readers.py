@@ -1,5 +1,6 @@
 """Every reader returns or raises one of holdfast's errors in one line, whatever is in its file, within its budget."""
 
+import mmap
 import os
 import pickle
 import random
@@ -79,7 +80,9 @@ def ends(content):
     if content.startswith(b"b"):
         raise KeyError("a bug")
     if content.startswith(b"m"):
-        (b"x" * 60_000_000).count(b"y")  # written, so that it is really there
+        pages = mmap.mmap(-1, 60_000_000)  # fresh ones, which no freed memory of the process can stand for
+        for place in range(0, len(pages), mmap.PAGESIZE):
+            pages[place] = 1
     if content.startswith(b"a"):
         bytearray(10**13)
     if content.startswith(b"d"):
