@@ -24,7 +24,7 @@ WITH_ATHERIS = importlib.util.find_spec("atheris") is not None
 
 
 def main():
-    """Fuzz all targets, or those given, in turns; exit 1 if anything was found."""
+    """Fuzz all targets, or those given, in turns; exit 1 if anything was found, or a reader was not run."""
     options = _options()
     names = [name for name in TARGETS if not options.targets or name in options.targets]
     if unknown := set(options.targets) - set(TARGETS):
@@ -35,19 +35,19 @@ def main():
     with contextlib.suppress(KeyboardInterrupt):
         take_turns(tallies, options)
     summarise(tallies)
-    raise SystemExit(any(tally.broken for tally in tallies.values()))
+    raise SystemExit(any(tally.broken or not tally.executions for tally in tallies.values()))
 
 
 def take_turns(tallies, options):
-    """Give each target its time, again and again; print what was found."""
+    """Give each target its time, again and again, and each at least one turn; print what was found."""
     deadline, round_, most = time.monotonic() + 60 * options.minutes, 0, options.executions
     turn = max(1.0, min(TURN, 60 * options.minutes / len(tallies)))
     while open_ := [name for name, tally in tallies.items() if tally.executions < most]:
         round_ += 1
         for name in open_:
-            if (now := time.monotonic()) >= deadline:
+            if (now := time.monotonic()) >= deadline and round_ > 1:
                 return
-            earlier, until = set(tallies[name].broken), min(deadline, now + turn)
+            earlier, until = set(tallies[name].broken), now + turn if round_ == 1 else min(deadline, now + turn)
             half = now + (until - now) / (2 if WITH_ATHERIS else 1)
             run(TARGETS[name], f"{options.seed}/{name}/{round_}", until=half, most=most, tally=tallies[name])
             if (left := until - time.monotonic()) >= LEAST and WITH_ATHERIS and tallies[name].executions < most:
@@ -75,6 +75,8 @@ def summarise(tallies):
     total = sum(tally.executions for tally in tallies.values())
     broken = sum(len(tally.broken) for tally in tallies.values())
     print(f"{'all':<30} {total:>10,} {'':>10} {'':>8} {broken:>8}")
+    if missing := [name for name, tally in tallies.items() if not tally.executions]:
+        print(f"not run: {', '.join(missing)}")
 
 
 def _options():

@@ -145,7 +145,7 @@ def _work(target, seed, until, most, shared, pipe, words):
         fresh = list(target.seeds())
         limits.enter_context(limited_memory())
         pool, tally, count, reported, seen = list(fresh), Tally(), 0, time.monotonic(), set()
-        while time.monotonic() < until and count < most:
+        while (time.monotonic() < until or not count) and count < most:  # preparing may take all of the time
             content = target.mutant(draw, pool, fresh)
             count += 1
             shared[: HEAD.size + len(content)] = HEAD.pack(count, len(content)) + content
