@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 
 @dataclass(frozen=True)
@@ -35,11 +34,3 @@ def spread(values: Sequence[float]) -> Spread:
 def give_or_take(half: float | None, write: Callable[[float], str]) -> str:
     """Half an interval as text after a mean: one number says nothing of how far its mean is off."""
     return "± ?" if half is None else f"± {write(half)}"
-
-
-def by_class(result: Mapping[str, Any]) -> dict[int, list[float]]:
-    """The values of a result's examples by their predicted class, `source`, in order."""
-    groups: dict[int, list[float]] = {}
-    for value, source in zip(result["value"], result["source"], strict=True):
-        groups.setdefault(source, []).append(value)
-    return dict(sorted(groups.items()))
