@@ -19,6 +19,7 @@ from holdfast.budget import VARIABLE
 from holdfast.errors import CheckpointError, LedgerError
 from holdfast.files import (
     CHECKSUMS,
+    flushing,
     read_checked,
     read_regular,
     remove,
@@ -26,6 +27,7 @@ from holdfast.files import (
     safe_names,
     write_checked,
     write_together,
+    writing,
 )
 from holdfast.models import read_state, write_weights
 
@@ -120,7 +122,7 @@ def test_files_are_flushed_one_by_one_where_the_interpreter_starts_no_threads(tm
         raise RuntimeError("cannot schedule new futures after interpreter shutdown")
 
     flush, calls = os.fsync, itertools.count()
-    monkeypatch.setattr(files, "ThreadPoolExecutor", ending)
+    monkeypatch.setattr(flushing, "ThreadPoolExecutor", ending)
     monkeypatch.setattr(os, "fsync", lambda handle: (next(calls), flush(handle)))
     write_checked(tmp_path / "file", b"whole")
     assert read_checked(tmp_path / "file") == b"whole"
@@ -169,6 +171,11 @@ def test_special_files_and_links_of_a_directory_are_refused(tmp_path):
     with pytest.raises(LedgerError, match=r"ledger/link: expected a regular file or directory, got a symbolic link"):
         files.refuse_links(tmp_path)
     (tmp_path / "ledger" / "link").unlink()
+    write_checked(tmp_path / "a" / "b" / "c" / "part", b"rows")
+    (tmp_path / "a" / "b" / "c" / "link").symlink_to("part")
+    with pytest.raises(LedgerError, match=r"a/b/c/link: expected a regular file"):
+        files.refuse_links(tmp_path)
+    (tmp_path / "a" / "b" / "c" / "link").unlink()
     os.mkfifo(tmp_path / "run.json")
     with pytest.raises(LedgerError, match=r"run\.json: expected a regular file or directory, got a named pipe"):
         files.refuse_links(tmp_path)
@@ -216,7 +223,7 @@ def test_what_kills_may_have_left_is_accepted_and_what_was_never_written_is_not(
     for content in (b"1", b"2"):
         write_checked(path, content)
     with monkeypatch.context() as patched:
-        patched.setattr(files, "_temporary", None)  # killed again and again after the checksum was noted
+        patched.setattr(writing, "_temporary", None)  # killed again and again after the checksum was noted
         for content in (b"3", b"3", b"4"):
             with pytest.raises(TypeError):
                 write_checked(path, content)
@@ -269,7 +276,7 @@ def test_what_was_written_and_is_gone_is_missing_unless_it_was_removed(tmp_path)
 def test_a_file_that_a_kill_kept_from_appearing_is_not_missing(tmp_path, monkeypatch):
     path = tmp_path / "file"
     with monkeypatch.context() as patched:
-        patched.setattr(files, "_temporary", None)  # killed after the checksum was noted
+        patched.setattr(writing, "_temporary", None)  # killed after the checksum was noted
         with pytest.raises(TypeError):
             write_checked(path, b"content")
     assert not files.is_missing(path)
@@ -351,7 +358,7 @@ def test_what_a_kill_left_is_removed_where_the_next_file_is_written(tmp_path):
 
 
 def test_a_file_that_another_process_removed_before_it_was_locked_is_made_again(tmp_path, monkeypatch):
-    lock, removed = files._lock, []
+    lock, removed = writing._lock, []
 
     def late(handle, *flags):
         if not removed:
@@ -359,7 +366,7 @@ def test_a_file_that_another_process_removed_before_it_was_locked_is_made_again(
             removed[0].unlink()
         return lock(handle, *flags)
 
-    monkeypatch.setattr(files, "_lock", late)
+    monkeypatch.setattr(writing, "_lock", late)
     with replacing(tmp_path / "page") as file:
         file.write(b"whole")
     assert len(removed) == 1

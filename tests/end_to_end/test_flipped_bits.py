@@ -8,7 +8,7 @@ import time
 import pytest
 import torch
 
-from holdfast import files, load_run
+from holdfast import load_run
 from holdfast.errors import HoldfastError
 from holdfast.models import read_metadata, read_state, write_weights
 from holdfast.runs import Run, load_model, read_card
@@ -113,7 +113,7 @@ def test_a_settled_file_is_hashed_once_until_it_changes(tmp_path, monkeypatch):
     read_metadata(file)
     read_metadata(file)
     assert len(hashed) == 2  # just written, it may change again at the same time
-    monkeypatch.setattr(files, "SETTLED", -(10**12))
+    monkeypatch.setattr("holdfast.files.checked.SETTLED", -(10**12))
     for _ in range(3):
         assert read_metadata(file) == {"recipe": "a: 1"}
     read_state(file)

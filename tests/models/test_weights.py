@@ -99,7 +99,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     def full(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("holdfast.files.os.fsync", full)
+    monkeypatch.setattr("os.fsync", full)
     with pytest.raises(CheckpointError, match="cannot write weights: No space left on device"):
         write_weights(path, {"a": torch.zeros(2)}, {})
     assert torch.equal(read_state(path)["a"], torch.ones(2))
