@@ -154,6 +154,30 @@ def ledger(place):
     return accuracies(rows)
 
 
+def compared(place):
+    return _printed("compare", place / "run", place / "other", "--json")
+
+
+def corruption_errors(place):
+    return _printed("mce", place / "run", "--reference", place / "other", "--json")
+
+
+def selected(place):
+    return _printed("select", place / "run", place / "other", "--by", "linf", "--accuracy", "0.7", "--within", "0.3")
+
+
+def _printed(*arguments):
+    """The lines that a command writes to its standard output."""
+    import contextlib
+    import io
+
+    from holdfast.cli import app
+
+    with contextlib.redirect_stdout(io.StringIO()) as written:
+        app([str(argument) for argument in arguments], standalone_mode=False)
+    return written.getvalue()
+
+
 def gallery(place):
     from holdfast.evaluation.gallery import read_images
     from holdfast.report.gallery import read_galleries

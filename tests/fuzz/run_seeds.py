@@ -59,8 +59,44 @@ def answered_run(place):
     _unpacked(place / "run", lambda name: True)
 
 
-def _unpacked(path, wanted):
-    for name, content in _evaluated().items():
+def two_runs(place):
+    """The same run twice, without answers."""
+    for name in ("run", "other"):
+        _unpacked(place / name, lambda file: not file.startswith("answers"))
+
+
+@functools.cache
+def _corrupted():
+    """A run with two kinds of corruptions at two severities."""
+    from tests.report import factory
+
+    right = [True, False, True, True]
+    checks = [
+        factory.FakeCheck(
+            f"common kind={kind} severity={severity}", "common", {"kind": kind, "severity": severity}, correct=right
+        )
+        for kind in ("fog", "gaussian_noise")
+        for severity in (1, 2)
+    ]
+    with tempfile.TemporaryDirectory() as place:
+        path = factory.make_run(Path(place) / "run", [factory.FakeCheck("clean", correct=right), *checks])
+        return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
+CORRUPTED = "run/ledger/best-1.parquet"
+
+
+def corrupted_parts():
+    return [_corrupted()["ledger/best-1.parquet"]]
+
+
+def two_corrupted_runs(place):
+    for name in ("run", "other"):
+        _unpacked(place / name, lambda file: not file.endswith("checksums.txt"), _corrupted())
+
+
+def _unpacked(path, wanted, contents=None):
+    for name, content in (contents or _evaluated()).items():
         if wanted(name):
             (path / name).parent.mkdir(parents=True, exist_ok=True)
             (path / name).write_bytes(content)

@@ -101,6 +101,19 @@ TARGETS = {
         (numeric_formats.parquet_edited,),
         run_seeds.evaluated_run,
     ),
+    "ledger compared": Target(
+        "run/ledger/a.parquet", run_seeds.parts, readers.compared, (numeric_formats.parquet_edited,), run_seeds.two_runs
+    ),
+    "ledger of corruptions": Target(
+        run_seeds.CORRUPTED,
+        run_seeds.corrupted_parts,
+        readers.corruption_errors,
+        (numeric_formats.parquet_edited,),
+        run_seeds.two_corrupted_runs,
+    ),
+    "ledger of a selection": Target(
+        "run/ledger/a.parquet", run_seeds.parts, readers.selected, (numeric_formats.parquet_edited,), run_seeds.two_runs
+    ),
     "gallery": Target(
         "run/gallery/0.npz", run_seeds.galleries, readers.gallery, (numeric_formats.npz_edited, formats.zip_edited)
     ),
