@@ -5,8 +5,9 @@ Whoever calls draws the records, or ignores them; the work is done while they ar
 
 from holdfast.conduct.asking import Asking, ask_about
 from holdfast.conduct.checking import Checking, check_all, check_network
-from holdfast.conduct.jobs import Job, claim_jobs, is_first, prepared_images, subjects_of
+from holdfast.conduct.jobs import Job, claim_jobs, prepared_images, subjects_of
 from holdfast.conduct.judging import attack_in_question, first_images
+from holdfast.conduct.ranks import is_first
 from holdfast.conduct.ready import Ready, default_device, device_named, to_device
 from holdfast.conduct.runs import Failed, Finished, Prepared, Record, Reported, run, run_jobs
 from holdfast.conduct.stored import StoredRun, load_run

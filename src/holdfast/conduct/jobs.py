@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast import files
-from holdfast.errors import LedgerError, RecipeError
+from holdfast.conduct.ranks import is_first, require_one_machine
+from holdfast.errors import LedgerError
 from holdfast.evaluation import Subject
 from holdfast.recipe import Recipe
 from holdfast.runs import Loaded, Run, Splits, Trust, load_model, prepare, same_outputs
@@ -46,6 +45,7 @@ def claim_jobs(
         fresh: whether to delete what is there.
         trust: which factories may be called.
     """
+    require_one_machine(recipes)
     jobs = [Job(recipe, Run(out / recipe.name), trust) for recipe in recipes]
     if not is_first():
         return jobs
@@ -57,29 +57,6 @@ def claim_jobs(
     for job in jobs:
         job.run.claim(job.recipe)
     return jobs
-
-
-def is_first() -> bool:
-    """Whether this is the process that writes and speaks; with several devices the others only help to train.
-
-    Without others (`WORLD_SIZE`) it is the first, whatever number the environment gives it.
-
-    Raises:
-        RecipeError: if the environment numbers processes with anything but whole numbers.
-    """
-    ranks = [_whole(name) for name in ("RANK", "LOCAL_RANK") if name in os.environ]
-    alone = "WORLD_SIZE" not in os.environ or _whole("WORLD_SIZE") <= 1
-    return alone or not ranks or ranks[0] == 0
-
-
-def _whole(name: str) -> int:
-    text = os.environ[name]
-    if not re.fullmatch("[0-9]{1,9}", text):
-        raise RecipeError(
-            f"{name}: expected a whole number from 0 in this variable of the environment, which numbers processes that "
-            f"train together; got {text[:40]!r}; unset it to train in one process"
-        )
-    return int(text)
 
 
 def prepared_images(job: Job, root: Path | None) -> Splits:

@@ -13,7 +13,8 @@ import yaml
 
 from holdfast.conduct.asking import Asking, ask_about
 from holdfast.conduct.checking import Checking, check_all
-from holdfast.conduct.jobs import Job, claim_jobs, is_first, prepared_images, subjects_of
+from holdfast.conduct.jobs import Job, claim_jobs, prepared_images, subjects_of
+from holdfast.conduct.ranks import is_first
 from holdfast.conduct.ready import Ready, default_device, device_named, to_device
 from holdfast.conduct.training import Trained, Training, train, validate_before_training
 from holdfast.errors import HoldfastError, LedgerError, ModelError, RecipeError, TrainingError

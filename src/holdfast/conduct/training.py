@@ -11,7 +11,8 @@ import torch
 
 from holdfast.attacks import Transfer
 from holdfast.certify import Margin, SmoothedMargin
-from holdfast.conduct.jobs import Job, is_first
+from holdfast.conduct.jobs import Job
+from holdfast.conduct.ranks import is_first
 from holdfast.corruptions.stored import Stored
 from holdfast.errors import CheckpointError, ModelError, RecipeError
 from holdfast.lipschitz import margin_growth
