@@ -6,12 +6,12 @@ import polars as pl
 import pytest
 
 from holdfast.analysis.corruption import ALEXNET, BAR, MCE, STANDARD, WANTED, corrupted
-from holdfast.analysis.selection import measured
 from holdfast.checks import CHECKS
 from holdfast.corruptions.bar import KINDS as BAR_KINDS
 from holdfast.corruptions.common import STANDARD as KINDS
 from holdfast.earlier import with_traits
 from holdfast.errors import RecipeError
+from holdfast.report.quantities import measured
 from holdfast.results import SCHEMA
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from holdfast.questions.answers import Store
 from holdfast.runs import Run
-from holdfast.verdicts import read_verdicts
-from holdfast.verdicts.store import flat
+from holdfast.trust import read_verdicts
+from holdfast.trust.store import flat
 from tests.chaos.nursery import CALLS
 from tests.end_to_end.command import results
 

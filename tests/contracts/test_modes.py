@@ -12,8 +12,6 @@ import torch
 
 import holdfast.analysis
 import holdfast.questions
-from holdfast import audit
-from holdfast.analysis.confidence import confidences, sureness
 from holdfast.analysis.noise import noise_curve
 from holdfast.attacks import ATTACKS, FGSM, PGD, Transferred
 from holdfast.certify import CERTIFIERS, MixtureMargin, MixtureSmoothing, estimate_margin, mean_logits
@@ -39,9 +37,11 @@ from holdfast.questions.mixing.summary import Plan
 from holdfast.questions.segment.measurement import loss_along_segment
 from holdfast.questions.sra.measurement import sra, sra_map
 from holdfast.questions.stability.measurement import features_and_logits, stability
+from holdfast.questions.sureness import confidences, sureness
 from holdfast.questions.surface.measurement import gradient_plane, loss_surface, plane_through
 from holdfast.questions.thickness.measurement import boundary_thickness
 from holdfast.threat import L2, Linf
+from holdfast.trust import audit
 from holdfast.wrappers import BPDA, ExpectedOverRandomness
 from tests.contracts import cheap
 from tests.contracts import modes as contract

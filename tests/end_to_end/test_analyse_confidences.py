@@ -27,7 +27,7 @@ def place(tmp_path_factory):
 
 
 def test_confidence_is_printed_kept_by_example_and_shown(place, monkeypatch):
-    monkeypatch.setattr("holdfast.analysis.confidence.confidences", None)  # the recipe asked the same question
+    monkeypatch.setattr("holdfast.questions.sureness.confidences", None)  # the recipe asked the same question
     output = said(*SURE, cwd=place)
     (answer,) = output["answers"]
     assert (answer["settings"], answer["examples"]) == ({"norm": "linf", "eps": 0.2}, 40)

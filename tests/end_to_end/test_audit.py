@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import save_file
 
 from holdfast.data import Digits
-from holdfast.verdicts import FLAGS, read_verdicts
+from holdfast.trust import FLAGS, read_verdicts
 from tests.end_to_end import foreign
 from tests.end_to_end.command import holdfast
 from tests.tampering import put

@@ -14,7 +14,7 @@ from holdfast.report import write_report
 from holdfast.results import Ledger
 from holdfast.runs import Run
 from holdfast.threat import Linf
-from holdfast.verdicts import read_verdicts
+from holdfast.trust import read_verdicts
 from holdfast.wrappers import BPDA
 from tests import zoo
 

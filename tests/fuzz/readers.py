@@ -199,7 +199,7 @@ def answers(place):
 
 
 def verdicts(place):
-    from holdfast.verdicts import read_verdicts
+    from holdfast.trust import read_verdicts
 
     return read_verdicts(place / "run")
 

@@ -14,7 +14,7 @@ from tests.fuzz.seeds import KEY, npy_of, trained
 def _evaluated():
     """A run with results, an answer, and everything else it may hold: the content of its files."""
     from holdfast.questions.answers import AnswerKey, Store
-    from holdfast.verdicts.store import stored, write_verdicts
+    from holdfast.trust.store import stored, write_verdicts
     from tests.questions.test_presentations import COLUMNS
     from tests.report import factory
 
@@ -42,7 +42,7 @@ def _evaluated():
 
 
 def _verdicts():
-    from holdfast.verdicts import Verdict
+    from holdfast.trust import Verdict
 
     return [
         Verdict(flag="gradients", level="pass", finding="a gradient", evidence="model", value=1.0, limit=0.0),

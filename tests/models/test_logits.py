@@ -8,11 +8,11 @@ from torch import nn
 
 import holdfast
 from holdfast.attacks import PGD
-from holdfast.audit import audit
 from holdfast.errors import ModelError
 from holdfast.models import LogitsOf, load_weights, normalised, with_logits
 from holdfast.models.external import Python
 from holdfast.threat import Linf
+from holdfast.trust.audit import audit
 from tests.zoo import images, labels, linear, normed
 
 X, Y = images(8), labels(8, 3)

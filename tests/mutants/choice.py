@@ -12,7 +12,7 @@ from tests.mutants.operators import mutants
 
 SOURCE = Path("src/holdfast")
 PACKAGES = (
-    "lipschitz", "certify", "corruptions", "verdicts", "threat", "attacks", "training", "augment", "ensembles",
+    "lipschitz", "certify", "corruptions", "trust", "threat", "attacks", "training", "augment", "ensembles",
 )  # fmt: skip
 CONTRACTS = {"certify": "certifiers", "augment": "augmentations", "threat": "threats"}
 """Where the contracts of a package have another name."""

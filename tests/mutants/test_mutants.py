@@ -57,7 +57,7 @@ def test_what_carries_no_behaviour_is_left_alone(text):
 
 
 def test_every_mutant_of_the_library_is_python_and_differs_from_it():
-    pile = choice.sample(ROOT, ("verdicts", "threat/l2.py"), 0)
+    pile = choice.sample(ROOT, ("trust", "threat/l2.py"), 0)
     assert len(pile) > 100
     for mutant in pile:
         assert ast.dump(ast.parse(mutant.mutated)) != ast.dump(ast.parse(mutant.source))
@@ -69,7 +69,7 @@ def test_positions_count_bytes_where_lines_have_other_letters():
 
 
 def test_packages_take_turns_and_the_order_is_that_of_the_seed():
-    packages = ("verdicts", "certify")
+    packages = ("trust", "certify")
     pile = choice.sample(ROOT, packages, 3)
     assert [Path(mutant.file).parts[2] for mutant in pile[:6]] == [*packages] * 3
     assert pile == choice.sample(ROOT, packages, 3) != choice.sample(ROOT, packages, 4)

@@ -11,7 +11,7 @@ from holdfast.report import read_run, read_runs, render
 from holdfast.report.compare import comparison, comparison_table
 from holdfast.report.robustbench import headlines
 from holdfast.report.trust import trust
-from holdfast.verdicts import FLAGS, Verdict, stored, write_verdicts
+from holdfast.trust import FLAGS, Verdict, stored, write_verdicts
 from tests.report.factory import FakeCheck, make_run, noise, pgd
 
 T, F = True, False

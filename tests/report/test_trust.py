@@ -4,7 +4,7 @@ import pytest
 
 from holdfast.report import read_run, read_runs, render
 from holdfast.report.trust import trust
-from holdfast.verdicts import FLAGS, Verdict, stored, write_verdicts
+from holdfast.trust import FLAGS, Verdict, stored, write_verdicts
 from tests.report.factory import FakeCheck, make_run, pgd
 
 HELD = [index % 2 == 0 for index in range(60)]

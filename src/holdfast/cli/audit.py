@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from holdfast.attacks import APGD, PGD
     from holdfast.conduct import Ready
+    from holdfast.trust import Verdict
     from holdfast.types import Classifier
-    from holdfast.verdicts import Verdict
 
 STUDENT_IMAGES = 2000
 """How many training images a student of the model learns from, at most."""
@@ -46,8 +46,8 @@ def command(
     from holdfast.cli import verdicts
     from holdfast.cli.screen import say
     from holdfast.report import write_report
-    from holdfast.verdicts import displayed, failed, stored, write_verdicts
-    from holdfast.verdicts.store import flat
+    from holdfast.trust import displayed, failed, stored, write_verdicts
+    from holdfast.trust.store import flat
 
     interrupt_on_kill()
     seed = network.seed or 0
@@ -126,16 +126,16 @@ def _audit(
     quiet: bool,
 ) -> list[Verdict]:
     """All verdicts: the model's, those of attacks, and those of the ledger."""
-    from holdfast.audit import after, audit
     from holdfast.conduct import check_network, first_images
     from holdfast.corruptions import Clean
-    from holdfast.verdicts import FLAGS
+    from holdfast.trust import FLAGS, from_rows
+    from holdfast.trust.audit import audit
 
     subject = ready.subjects[0]
     if not ready.run.ledger.parts():
         draw(check_network(replace(ready, checks=[Clean()])), quiet=quiet)
     rows = ready.run.ledger.read()
-    from_ledger = after(rows.filter(rows["weights"] == subject.weights))
+    from_ledger = from_rows(rows.filter(rows["weights"] == subject.weights))
     chance = next(verdict for verdict in from_ledger if verdict.flag == "chance")
     x, y = first_images(subject, ready.splits, examples, seed)
     results: list[Verdict] = []

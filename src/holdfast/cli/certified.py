@@ -58,7 +58,7 @@ class Certified:
         from holdfast.report.unfinished import gaps
         from holdfast.results import accuracies
         from holdfast.traits import NETWORK
-        from holdfast.verdicts.chance import chance_warnings
+        from holdfast.trust.chance import chance_warnings
 
         data = read_run(run)
         rows = data.rows.filter(pl.col("weights") == weights)

@@ -50,7 +50,7 @@ class Outcome:
         from holdfast.report.shares import share_of
         from holdfast.report.unfinished import gaps
         from holdfast.results import accuracies, yields
-        from holdfast.verdicts.chance import chance_warnings
+        from holdfast.trust.chance import chance_warnings
 
         data = read_run(run)
         rows = data.rows.filter((pl.col("weights") == weights) & pl.col("check").is_in([CLEAN, attack]))

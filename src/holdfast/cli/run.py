@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from holdfast.cli.code_permission import TrustCode, allowed_code
 from holdfast.cli.device import Device, device_of
 from holdfast.cli.drawing import draw
 from holdfast.cli.locks import hold
@@ -11,13 +12,12 @@ from holdfast.cli.options import OUT, Fresh, Json, Only, Out, RecipeFile, Root, 
 from holdfast.cli.output import echo_json
 from holdfast.cli.screen import resumable, say
 from holdfast.cli.summary import other_images, show_at_chance, show_left_out, show_summary, summary
-from holdfast.cli.trust import Trust, allowed_code
 
 
 @resumable()
 def command(
     recipe: RecipeFile, set_: Set = None, only: Only = None, out: Out = OUT, data_root: Root = None,
-    fresh: Fresh = False, device: Device = None, tensorboard: TensorBoard = False, trust: Trust = False,
+    fresh: Fresh = False, device: Device = None, tensorboard: TensorBoard = False, trust: TrustCode = False,
     as_json: Json = False,
 ) -> None:  # fmt: skip
     """Train, check and report the runs of a recipe; repeat the command to resume."""

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast import files
+from holdfast.cli.code_permission import TrustCode, allowed_code
 from holdfast.cli.device import Device, device_of, trained_on
 from holdfast.cli.options import OUT, Fresh, Json, Out, RecipeFile, Root, Set
 from holdfast.cli.output import echo_json
 from holdfast.cli.screen import Bar, Stop, between_steps, percent, resumable, say, table
 from holdfast.cli.system_errors import in_words
-from holdfast.cli.trust import Trust, allowed_code
 from holdfast.errors import HoldfastError, TrainingError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def command(
     ] = None,
     fresh: Fresh = False,
     device: Device = None,
-    trust: Trust = False,
+    trust: TrustCode = False,
     as_json: Json = False,
 ) -> None:
     """Search for the best values of a recipe's ranges; repeat the command to resume."""

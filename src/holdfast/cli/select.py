@@ -14,7 +14,7 @@ from holdfast.cli.screen import percent, say, table
 from holdfast.errors import LedgerError, RecipeError
 
 if TYPE_CHECKING:
-    from holdfast.analysis.selection import Measured
+    from holdfast.report.quantities import Measured
     from holdfast.report.runs import RunData
 
 
@@ -34,10 +34,10 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Choose among runs with a clean accuracy in a band; the best of each group comes first."""
-    from holdfast.analysis.selection import CLEAN, quantity
-    from holdfast.analysis.selection import select as best
     from holdfast.report import read_runs
     from holdfast.report.find import find_runs
+    from holdfast.report.quantities import CLEAN, quantity
+    from holdfast.report.quantities import select as best
     from holdfast.report.same_images import different_images, tested
 
     data = read_runs(find_runs(runs))
@@ -71,7 +71,7 @@ def _records(chosen: Mapping[str, Sequence[Measured]]) -> list[dict[str, Any]]:
 
 def _rows(chosen: Mapping[str, Sequence[Measured]], name: str) -> list[list[str]]:
     """The chosen runs for people, the best of each group first."""
-    from holdfast.analysis.selection import CLEAN
+    from holdfast.report.quantities import CLEAN
 
     rows = []
     for group, members in chosen.items():
@@ -84,7 +84,7 @@ def _rows(chosen: Mapping[str, Sequence[Measured]], name: str) -> list[list[str]
 
 def _measured(runs: Sequence[RunData]) -> list[tuple[Any, Mapping[str, Any]]]:
     """What was measured of each run, for the weights that a report shows, with its recipe."""
-    from holdfast.analysis.selection import measured
+    from holdfast.report.quantities import measured
     from holdfast.yaml_text import load_mapping
 
     rows: list[tuple[Any, Mapping[str, Any]]] = []

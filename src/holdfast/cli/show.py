@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from holdfast.cli.code_permission import in_words
 from holdfast.cli.options import Json, Set
 from holdfast.cli.output import echo, echo_json, echo_lines
-from holdfast.cli.trust import in_words
 
 
 def command(

@@ -25,7 +25,7 @@ def summary(runs: Sequence[Run]) -> list[dict[str, Any]]:
     from holdfast.analysis.corruption import grade_of
     from holdfast.analysis.worst_case import worst_case
     from holdfast.results import accuracies, yields
-    from holdfast.verdicts import at_chance
+    from holdfast.trust import at_chance
 
     frames = rows_of(runs)
     rows = pl.concat(frames)
@@ -114,7 +114,7 @@ def show_at_chance(runs: Sequence[Run]) -> None:
     """Print a line for each network at chance level, with its remedy."""
     import polars as pl
 
-    from holdfast.verdicts.chance import chance_warnings
+    from holdfast.trust.chance import chance_warnings
 
     for line in chance_warnings(pl.concat(rows_of(runs))):
         say(line)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from holdfast.cli.code_permission import TrustCode, allowed_code
 from holdfast.cli.device import Device, device_of, trained_on
 from holdfast.cli.drawing import draw, mention_kept_images
 from holdfast.cli.locks import hold
 from holdfast.cli.options import OUT, Fresh, Json, Only, Out, RecipeFile, Root, Set, TensorBoard, names
 from holdfast.cli.output import echo_json
 from holdfast.cli.screen import resumable, say
-from holdfast.cli.trust import Trust, allowed_code
 
 
 @resumable()
 def command(
     recipe: RecipeFile, set_: Set = None, only: Only = None, out: Out = OUT, data_root: Root = None,
-    fresh: Fresh = False, device: Device = None, tensorboard: TensorBoard = False, trust: Trust = False,
+    fresh: Fresh = False, device: Device = None, tensorboard: TensorBoard = False, trust: TrustCode = False,
     as_json: Json = False,
 ) -> None:  # fmt: skip
     """Train the runs of a recipe; repeat the command to resume."""

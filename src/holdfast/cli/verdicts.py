@@ -9,20 +9,20 @@ from holdfast.cli.screen import table
 
 if TYPE_CHECKING:
     from holdfast.runs import Run
-    from holdfast.verdicts import Verdict
+    from holdfast.trust import Verdict
 
 
 def records(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """The verdicts of runs as plain records."""
-    from holdfast.verdicts import read_verdicts
-    from holdfast.verdicts.store import flat
+    from holdfast.trust import read_verdicts
+    from holdfast.trust.store import flat
 
     return [flat(one) for run in runs for one in read_verdicts(run.path)]
 
 
 def failures(runs: Sequence[Run]) -> list[str]:
     """One line for each condition that failed, each once; networks at chance level have lines of their own."""
-    from holdfast.verdicts import displayed, failed, read_verdicts
+    from holdfast.trust import displayed, failed, read_verdicts
 
     groups: dict[tuple[str, str], list[Verdict]] = {}
     for one in (one for run in runs for one in read_verdicts(run.path)):
@@ -37,7 +37,7 @@ def failures(runs: Sequence[Run]) -> list[str]:
 
 def outcome(verdicts: Sequence[Verdict]) -> str:
     """What verdicts come to, in one line that claims no more than was tested."""
-    from holdfast.verdicts import failed
+    from holdfast.trust import failed
 
     if bad := failed(verdicts):
         return f"not to be trusted: {', '.join(dict.fromkeys(each.flag for each in bad))}"

@@ -20,7 +20,7 @@ from holdfast.questions.answers import Answer, AnswerKey, Store
 from holdfast.questions.asking import BLOCK, Inquiry, answer_of, ask, digest_of, prepare
 from holdfast.questions.question import Companion, Context
 from holdfast.recipe import describe, plain
-from holdfast.runs import Trust, fits, load_model
+from holdfast.runs import TrustedCode, fits, load_model
 from holdfast.yaml_text import load_mapping
 
 BATCH = 64
@@ -47,7 +47,12 @@ class Asking:
 
 
 def ask_about(
-    ready: Ready, question: Question, split: Split | None = None, *, batch_size: int | None = None, trust: Trust = False
+    ready: Ready,
+    question: Question,
+    split: Split | None = None,
+    *,
+    batch_size: int | None = None,
+    trust: TrustedCode = False,
 ) -> Generator[Asking, None, Answer]:
     """Ask about the network that matters most of those that are ready.
 
@@ -88,7 +93,7 @@ def named(value: Any) -> tuple[str, dict[str, Any]]:
     return name, dict(fields or {})
 
 
-def _context(ready: Ready, split: Split, *, trust: Trust) -> Context:
+def _context(ready: Ready, split: Split, *, trust: TrustedCode) -> Context:
     subject, splits = ready.subjects[0], ready.splits
 
     def load(path: Path) -> Companion:

@@ -11,8 +11,8 @@ from holdfast.conduct.ranks import is_first, require_one_machine
 from holdfast.errors import LedgerError
 from holdfast.evaluation import Subject
 from holdfast.recipe import Recipe
-from holdfast.runs import Loaded, Run, Splits, Trust, load_model, prepare, same_outputs
-from holdfast.verdicts import forget_others
+from holdfast.runs import Loaded, Run, Splits, TrustedCode, load_model, prepare, same_outputs
+from holdfast.trust import forget_others
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Job:
 
     recipe: Recipe
     run: Run
-    trust: Trust = False
+    trust: TrustedCode = False
 
     @property
     def name(self) -> str:
@@ -34,7 +34,12 @@ class Job:
 
 
 def claim_jobs(
-    recipes: Sequence[Recipe], out: Path, hold: Callable[[Run], None], *, fresh: bool = False, trust: Trust = False
+    recipes: Sequence[Recipe],
+    out: Path,
+    hold: Callable[[Run], None],
+    *,
+    fresh: bool = False,
+    trust: TrustedCode = False,
 ) -> list[Job]:
     """Claim the directories of all runs before any work starts.
 

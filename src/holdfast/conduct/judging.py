@@ -8,14 +8,14 @@ from torch import Tensor
 
 from holdfast import data
 from holdfast.attacks import APGD, PGD
-from holdfast.audit import after, before
 from holdfast.checks import Check, is_attack
 from holdfast.errors import ModelError
 from holdfast.evaluation import Subject
 from holdfast.evaluation.subject import place
 from holdfast.losses import cross_entropy
 from holdfast.runs import Run, Splits
-from holdfast.verdicts import Verdict, read_verdicts, stored, write_verdicts
+from holdfast.trust import Verdict, from_rows, read_verdicts, stored, write_verdicts
+from holdfast.trust.audit import before
 
 EXAMPLES = 64
 """How many images the conditions without attacks are tested on."""
@@ -44,7 +44,7 @@ def judge(
             results = [Verdict(flag="gradients", level="not tested", finding=str(error), evidence="model")]
         write_verdicts(run.path, stored(*names, results))
     rows = run.ledger.read()
-    write_verdicts(run.path, stored(*names, after(rows.filter(rows["weights"] == subject.weights))))
+    write_verdicts(run.path, stored(*names, from_rows(rows.filter(rows["weights"] == subject.weights))))
 
 
 def attack_in_question(checks: Sequence[Check]) -> PGD | APGD | None:

@@ -14,7 +14,7 @@ from holdfast.errors import CheckpointError, LedgerError
 from holdfast.questions.answers import Answers, Store, shown
 from holdfast.recipe import Recipe
 from holdfast.report import write_report
-from holdfast.runs import Loaded, Run, Trust, load_model, read_card
+from holdfast.runs import Loaded, Run, TrustedCode, load_model, read_card
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class StoredRun:
         """
         return read_card(self.path).recipe
 
-    def load(self, weights: str | None = None, *, trust: Trust = False) -> Loaded:
+    def load(self, weights: str | None = None, *, trust: TrustedCode = False) -> Loaded:
         """The trained network with its card; see `holdfast.load_model`.
 
         Args:
@@ -62,7 +62,7 @@ class StoredRun:
             raise CheckpointError(f"{self.path}: expected one of its weights, {', '.join(labels)}; got {weights!r}")
         return load_model(self.path if weights is None else Run(self.path).weights(weights), trust=trust)
 
-    def model(self, weights: str | None = None, *, trust: Trust = False) -> nn.Module:
+    def model(self, weights: str | None = None, *, trust: TrustedCode = False) -> nn.Module:
         """The trained network, in evaluation mode."""
         return self.load(weights, trust=trust).model.eval()
 

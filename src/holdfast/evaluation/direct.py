@@ -21,8 +21,6 @@ from holdfast.corruptions import Clean
 from holdfast.data import Memory, Split
 from holdfast.errors import DataError, ModelError, RecipeError
 from holdfast.evaluation.blocks import evaluations
-from holdfast.evaluation.probabilities import probabilities
-from holdfast.evaluation.scaling import FirstNorm, scaling_verdict
 from holdfast.evaluation.subject import Subject, place
 from holdfast.evaluation.summary import CLEAN, Results
 from holdfast.halving import BatchSize
@@ -31,8 +29,10 @@ from holdfast.recipe import EvaluateRecipe, Seconds, describe, read_checks
 from holdfast.recipe.sweeps import parse_checks
 from holdfast.results import SCHEMA
 from holdfast.runs import Run, Splits, content_hash, refuse_others, same_outputs, versions
+from holdfast.trust import stored, write_verdicts
+from holdfast.trust.outputs import probabilities
+from holdfast.trust.passes import FirstNorm, scaling_verdict
 from holdfast.types import Classifier
-from holdfast.verdicts import stored, write_verdicts
 
 Images = Tensor | np.ndarray[Any, Any] | Iterable[Any]
 """Images as tensors, or images with labels: a data set, or a loader of batches."""

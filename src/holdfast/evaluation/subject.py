@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from holdfast.data import Split
 from holdfast.errors import ModelError
 from holdfast.modes import evaluating
-from holdfast.runs.code import Trust
+from holdfast.runs.code import TrustedCode
 from holdfast.types import Classifier
 
 
@@ -30,7 +30,7 @@ class Subject:
     run: str = "model"
     weights: str = "given"
     hash: str = ""
-    trust: Trust = False
+    trust: TrustedCode = False
 
 
 def place(model: Classifier) -> Tensor:

@@ -10,8 +10,8 @@ import polars as pl
 from holdfast.analysis.certified import average_certified_radius
 from holdfast.analysis.worst_case import worst_case
 from holdfast.results import SCHEMA, accuracies, yields
-from holdfast.verdicts import better_than_chance
-from holdfast.verdicts.chance import chance_warnings
+from holdfast.trust import better_than_chance
+from holdfast.trust.chance import chance_warnings
 
 CLEAN = "clean"
 """What the ledger calls clean images."""

@@ -106,7 +106,7 @@ class Measurement:
         """A column for each kind of points and value, (N,) on the images and (N, 2) around them."""
         import torch
 
-        from holdfast.analysis.confidence import confidences
+        from holdfast.questions.sureness import confidences
         from holdfast.threat import with_radius
 
         threats = [with_radius(self.threat, share * self.threat.eps) for share in SHARES]

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from holdfast.report.runs import RunData
 from holdfast.report.summary import Verdict
-from holdfast.verdicts import better_than_chance
-from holdfast.verdicts.chance import chance_warnings
+from holdfast.trust import better_than_chance
+from holdfast.trust.chance import chance_warnings
 
 
 def marked(summary: Verdict, run: RunData) -> Verdict:

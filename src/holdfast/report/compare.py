@@ -14,7 +14,7 @@ from holdfast.results import compared, not_attacked, unsettled
 from holdfast.show.numbers import count, p_value, points, several
 from holdfast.show.table import Cell, Table
 from holdfast.statistics import Paired, holm
-from holdfast.verdicts import at_chance
+from holdfast.trust import at_chance
 
 LEVEL = 0.05
 

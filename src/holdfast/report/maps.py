@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 
 import yaml
 
-from holdfast.analysis.selection import CLEAN, Measured, measured
 from holdfast.analysis.worst_case import WORST
+from holdfast.report.quantities import CLEAN, Measured, measured
 from holdfast.report.runs import RunData
 from holdfast.show.figures import Figure
 from holdfast.show.numbers import decimal, percent, short

@@ -23,7 +23,7 @@ from holdfast.report.shares import Share, share_of
 from holdfast.report.unfinished import Gap, counts_in, gaps
 from holdfast.results import accuracies
 from holdfast.traits import Kind
-from holdfast.verdicts import better_than_chance
+from holdfast.trust import better_than_chance
 
 NORMS = {"linf": "Linf", "l2": "L2", "l1": "L1", "l0": "L0"}
 PUBLISHED = {"version": "standard", "steps": 100, "targets": 9, "queries": 5000}

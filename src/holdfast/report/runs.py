@@ -20,8 +20,8 @@ from holdfast.questions.answers import Answer, Answers, Store
 from holdfast.report.gallery import Gallery, read_galleries
 from holdfast.results import SCHEMA, Ledger, is_graded
 from holdfast.show.names import labels as short_labels
-from holdfast.verdicts import read_verdicts
-from holdfast.verdicts.store import Stored
+from holdfast.trust import read_verdicts
+from holdfast.trust.store import Stored
 
 OPTIONAL = ("not_run",)
 """Facts that a report does without where they are not what they should be."""

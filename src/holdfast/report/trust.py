@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from holdfast.report.runs import RunData
 from holdfast.show.numbers import listed, several
 from holdfast.show.table import Cell, Table
-from holdfast.verdicts import Verdict, displayed, failed, from_rows
+from holdfast.trust import Verdict, displayed, failed, from_rows
 
 WORDS = {"pass": "passed", "warn": "warning", "fail": "FAILED", "not tested": "not tested"}
 HEAT = {"pass": None, "warn": 0.3, "fail": 0.8, "not tested": None}

@@ -1,7 +1,7 @@
 """Runs on disk: their directories, their images, and how a model is rebuilt from them."""
 
 from holdfast.runs.card import Card, content_hash, path_of, read_card, weights_metadata
-from holdfast.runs.code import Trust, call_of, code_of, fingerprints
+from holdfast.runs.code import TrustedCode, call_of, code_of, fingerprints
 from holdfast.runs.directory import Run, version, versions
 from holdfast.runs.foreign import Foreign
 from holdfast.runs.identity import refuse_others, same_outputs
@@ -19,7 +19,7 @@ __all__ = [
     "Outputs",
     "Run",
     "Splits",
-    "Trust",
+    "TrustedCode",
     "call_of",
     "code_of",
     "content_hash",

@@ -27,7 +27,7 @@ REMEDY = "--trust (in Python, trust=True)"
 """How the user allows code to run."""
 
 
-Trust = bool | frozenset[str]
+TrustedCode = bool | frozenset[str]
 """Which factories may be called: all, none, or those of these calls, as `call_of` writes them."""
 
 
@@ -48,7 +48,7 @@ def _canonical(value: Any) -> Any:
 
 
 def require_trust(
-    architecture: Architecture, place: str, *, trust: Trust, error: type[HoldfastError] = RecipeError
+    architecture: Architecture, place: str, *, trust: TrustedCode, error: type[HoldfastError] = RecipeError
 ) -> None:
     """Refuse a network that a factory makes, unless the caller lets it run.
 

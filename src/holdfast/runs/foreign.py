@@ -12,7 +12,7 @@ from torch import nn
 from holdfast.errors import CheckpointError, RecipeError
 from holdfast.models import Architecture, load_weights, normalised
 from holdfast.recipe import DataRecipe, parse, plain
-from holdfast.runs.code import Trust, require_trust
+from holdfast.runs.code import TrustedCode, require_trust
 from holdfast.runs.networks import new_network
 
 
@@ -44,7 +44,7 @@ class Foreign:
         return fields
 
     @classmethod
-    def read(cls, facts: Mapping[str, Any], file: Path, *, trust: Trust) -> Foreign:
+    def read(cls, facts: Mapping[str, Any], file: Path, *, trust: TrustedCode) -> Foreign:
         """What a run's file says of its network.
 
         Args:

@@ -18,7 +18,7 @@ from holdfast.models.external import Python, Timm, Torchvision
 from holdfast.models.plan import bytes_of, planned, require_sizes
 from holdfast.recipe import Recipe, parse, plain
 from holdfast.runs.card import Card, line_of, path_of, read_card
-from holdfast.runs.code import Trust, require_trust
+from holdfast.runs.code import TrustedCode, require_trust
 from holdfast.runs.directory import Run
 from holdfast.runs.splits import Splits
 
@@ -28,7 +28,7 @@ Bases = Mapping[str, Mapping[str, Any]]
 """What is known of the networks inside a composite, `standard` and `robust`: plain values, enough to build them."""
 
 
-def new_model(recipe: Recipe, splits: Splits, bases: Bases | None = None, *, trust: Trust = False) -> nn.Module:
+def new_model(recipe: Recipe, splits: Splits, bases: Bases | None = None, *, trust: TrustedCode = False) -> nn.Module:
     """The recipe's network with fresh weights, normalising by the training images.
 
     A composite has the weights of the runs it is made of; `bases` are what `find_bases` knows of them, which is asked
@@ -48,7 +48,7 @@ def new_model(recipe: Recipe, splits: Splits, bases: Bases | None = None, *, tru
 
 def new_network(
     architecture: Architecture, shape: tuple[int, int, int], classes: int, *, seed: int = 0, mean: Any = None,
-    std: Any = None, bases: Bases | None = None, trust: Trust = False,
+    std: Any = None, bases: Bases | None = None, trust: TrustedCode = False,
     fitting: Callable[[nn.Module], None] | None = None,
 ) -> nn.Module:  # fmt: skip
     """A network with fresh weights; what cannot be built is the recipe's fault, a user's factory included.
@@ -88,7 +88,7 @@ def _is_external(architecture: Architecture, bases: Bases) -> bool:
     return isinstance(architecture, EXTERNAL) or any(MODELS.get(name) in EXTERNAL for name in names)
 
 
-def find_bases(recipe: Recipe, splits: Splits, run: Run | None = None, *, trust: Trust = False) -> Bases:
+def find_bases(recipe: Recipe, splits: Splits, run: Run | None = None, *, trust: TrustedCode = False) -> Bases:
     """What is known of the networks that a composite is made of; nothing for other networks.
 
     Args:
@@ -122,7 +122,7 @@ def find_bases(recipe: Recipe, splits: Splits, run: Run | None = None, *, trust:
     return facts
 
 
-def _base_facts(path: Path, splits: Splits, *, trust: Trust) -> dict[str, Any]:
+def _base_facts(path: Path, splits: Splits, *, trust: TrustedCode) -> dict[str, Any]:
     """What the weights at a path say; only those of a network that fits."""
     card = read_card(path)
     state = read_state(card.file)
@@ -162,7 +162,7 @@ def _require_same_weights(role: str, now: Mapping[str, Any], before: Mapping[str
 
 
 def _composite(
-    composite: OfRuns, shape: tuple[int, int, int], classes: int, seed: int, bases: Bases, *, trust: Trust
+    composite: OfRuns, shape: tuple[int, int, int], classes: int, seed: int, bases: Bases, *, trust: TrustedCode
 ) -> nn.Module:
     """A composite of fresh networks."""
     standard, robust = (
@@ -175,7 +175,7 @@ def _composite(
 
 
 def _inside(
-    composite: OfRuns, shape: tuple[int, int, int], classes: int, base: Mapping[str, Any], *, trust: Trust
+    composite: OfRuns, shape: tuple[int, int, int], classes: int, base: Mapping[str, Any], *, trust: TrustedCode
 ) -> nn.Module:
     """One of the two in a composite, fresh."""
     if composite.neighbours is not None and "neighbours" in base:
@@ -187,7 +187,7 @@ def _inside(
     return network.to(dtype=getattr(torch, base["dtype"]))
 
 
-def _filled(recipe: Recipe, composite: OfRuns, splits: Splits, bases: Bases, *, trust: Trust) -> nn.Module:
+def _filled(recipe: Recipe, composite: OfRuns, splits: Splits, bases: Bases, *, trust: TrustedCode) -> nn.Module:
     """A composite with the weights of those inside, or the images."""
     size: Any = (splits.shape, len(splits.classes))
     model: Any = new_network(recipe.model, *size, seed=recipe.seed, bases=bases, trust=trust)

@@ -12,7 +12,7 @@ from holdfast.errors import CheckpointError
 from holdfast.models import Architecture
 from holdfast.models.weights import copy_weights, read_tensors, require_fitting
 from holdfast.runs.card import Card, read_card
-from holdfast.runs.code import Trust, named_networks, require_trust
+from holdfast.runs.code import TrustedCode, named_networks, require_trust
 from holdfast.runs.networks import new_network
 
 
@@ -24,7 +24,7 @@ class Loaded:
     card: Card
 
 
-def load_model(path: Path | str, *, trust: Trust = False, of: Architecture | None = None) -> Loaded:
+def load_model(path: Path | str, *, trust: TrustedCode = False, of: Architecture | None = None) -> Loaded:
     """Rebuild a model from a run's directory (its best weights, else its last) or from one weights file.
 
     Args:

@@ -18,7 +18,7 @@ from holdfast.evaluation import evaluations
 from holdfast.models.external import Python
 from holdfast.recipe import Recipe, describe
 from holdfast.results import Ledger
-from holdfast.runs import Run, Splits, Trust, call_of, prepare
+from holdfast.runs import Run, Splits, TrustedCode, call_of, prepare
 from holdfast.search.plan import Plan
 from holdfast.search.schema import Goal, SearchRecipe
 from holdfast.search.values import summary
@@ -71,7 +71,7 @@ def run_trial(
     images: Images,
     *,
     device: torch.device | None = None,
-    trust: Trust = False,
+    trust: TrustedCode = False,
 ) -> Generator[Busy, None, Ended]:
     """Train and measure one trial, or go on with it; closing the generator keeps what is done.
 
@@ -115,7 +115,7 @@ def run_trial(
         return Ended(trial.number, "pruned" if pruned else "complete", values)
 
 
-def _trust_for(recipe: Recipe, plan: Plan, trust: Trust) -> Trust:
+def _trust_for(recipe: Recipe, plan: Plan, trust: TrustedCode) -> TrustedCode:
     """Trust that also covers the options drawn for a factory that the search itself names and may call."""
     if isinstance(trust, bool) or not isinstance(recipe.model, Python):
         return trust

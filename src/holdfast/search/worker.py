@@ -14,7 +14,7 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from holdfast.augment.soft import check_classes
-from holdfast.runs import Trust
+from holdfast.runs import TrustedCode
 from holdfast.search.claims import Claims
 from holdfast.search.plan import Plan
 from holdfast.search.sampler import ERROR, is_lost, trials
@@ -34,7 +34,7 @@ def work(
     storage: str | None = None,
     root: Path | None = None,
     device: torch.device | None = None,
-    trust: Trust = False,
+    trust: TrustedCode = False,
 ) -> Iterator[Busy | Ended]:
     """Run trials until the plan is fulfilled; any number of processes may do so at once.
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from holdfast.data import Split
 from holdfast.statistics import entropy
 from holdfast.training.selection import validation_scores
-from holdfast.verdicts.chance import CLOSE
+from holdfast.trust.chance import CLOSE
 
 EXAMPLES = 1000
 """Training images on which the loss is measured after each epoch."""

@@ -23,7 +23,7 @@ from holdfast.objectives.weight_penalty import with_l1
 from holdfast.optim.schedules import multiplier
 from holdfast.recipe import Recipe
 from holdfast.rng import Streams, derive
-from holdfast.runs import Run, Splits, Trust, find_bases, new_model, start_from
+from holdfast.runs import Run, Splits, TrustedCode, find_bases, new_model, start_from
 from holdfast.training.batches import Batches
 from holdfast.training.checkpoint import TrainingFiles, load_state, state_content, weights_content
 from holdfast.training.collapse import CollapseWatch, remedy
@@ -41,7 +41,7 @@ SAVE_SECONDS = 60.0
 
 
 def fit(
-    recipe: Recipe, splits: Splits, run: Run, *, device: torch.device | None = None, trust: Trust = False
+    recipe: Recipe, splits: Splits, run: Run, *, device: torch.device | None = None, trust: TrustedCode = False
 ) -> Iterator[Preparation | Step | Epoch]:
     """Train, or go on training, in a run's directory.
 
@@ -92,7 +92,13 @@ class _Loop:
     """The moving parts of `fit`."""
 
     def __init__(
-        self, recipe: Recipe, splits: Splits, run: Run, device: torch.device | None = None, *, trust: Trust = False
+        self,
+        recipe: Recipe,
+        splits: Splits,
+        run: Run,
+        device: torch.device | None = None,
+        *,
+        trust: TrustedCode = False,
     ) -> None:
         from lightning_fabric import Fabric
 

@@ -104,8 +104,8 @@ class Measurement:
 
     def measure(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams) -> Mapping[str, Tensor]:
         """Losses along the segments, the expansions and how wrong they are."""
-        from holdfast.analysis.confidence import sureness
         from holdfast.questions.segment.measurement import image_numbers, loss_along_segment, taylor_errors
+        from holdfast.questions.sureness import sureness
 
         z = self.attack(model, x, y, rng=rng.split("attack"))
         # a point of all segments at a time: no more images in memory than the batch has
