@@ -50,7 +50,6 @@ ORDER = [
     "align",
     "optim",
     "checks",
-    "analysis",
     "show",
     "questions",
     "trust",

@@ -9,6 +9,7 @@ from scipy.special import xlogy
 
 from holdfast.statistics import (
     Interval,
+    Spread,
     bernoulli_divergence,
     clopper_pearson,
     entropy,
@@ -17,6 +18,7 @@ from holdfast.statistics import (
     mcnemar,
     noise_area,
     sequential_lower_bounds,
+    spread,
     trapezoid,
     wilson,
     without_guessing,
@@ -300,3 +302,11 @@ def test_an_accuracy_never_proves_more_information_than_there_is(table):
     accuracy, guessing = (min(1.0, float(np.trace(one))) for one in (joint, product))
     if joint.sum() and 0 < guessing < 1:
         assert bernoulli_divergence(accuracy, guessing) <= information + 1e-12
+
+
+def test_spread_in_closed_form():
+    sample = spread([1.0, 2.0, 3.0, 6.0])
+    assert sample.mean == 3.0
+    assert sample.deviation == pytest.approx(math.sqrt(14 / 3))
+    assert sample.half == pytest.approx(1.959964 * math.sqrt(14 / 3) / 2)
+    assert spread([0.25]) == Spread(0.25, None, None)  # one number says nothing of its error

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
+from statistics import NormalDist, fmean, stdev
 
 import numpy as np
 from numpy.typing import NDArray
@@ -181,6 +181,29 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
         largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
         adjusted[index] = largest
     return tuple(adjusted)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The mean of a sample and its uncertainty.
+
+    Args:
+        mean: of the sample.
+        deviation: standard deviation of the sample; None for one number, which has none.
+        half: half of the 95 % normal interval of the mean; None for one number.
+    """
+
+    mean: float
+    deviation: float | None
+    half: float | None
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """Mean and deviation of a sample, with the 95 % interval of the mean."""
+    if len(values) == 1:
+        return Spread(values[0], None, None)
+    deviation = stdev(values)
+    return Spread(fmean(values), deviation, 1.959964 * deviation / math.sqrt(len(values)))
 
 
 def exceeds(count: int, trials: int, share: float) -> float:

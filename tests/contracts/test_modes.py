@@ -10,9 +10,8 @@ import pkgutil
 import pytest
 import torch
 
-import holdfast.analysis
 import holdfast.questions
-from holdfast.analysis.noise import noise_curve
+import holdfast.theory
 from holdfast.attacks import ATTACKS, FGSM, PGD, Transferred
 from holdfast.certify import CERTIFIERS, MixtureMargin, MixtureSmoothing, estimate_margin, mean_logits
 from holdfast.corruptions import GaussianNoise
@@ -40,6 +39,7 @@ from holdfast.questions.stability.measurement import features_and_logits, stabil
 from holdfast.questions.sureness import confidences, sureness
 from holdfast.questions.surface.measurement import gradient_plane, loss_surface, plane_through
 from holdfast.questions.thickness.measurement import boundary_thickness
+from holdfast.theory.noise_curve import noise_curve
 from holdfast.threat import L2, Linf
 from holdfast.trust import audit
 from holdfast.wrappers import BPDA, ExpectedOverRandomness
@@ -110,8 +110,8 @@ def sees_networks(function):
 
 
 def public_analyses():
-    """The functions of `holdfast.analysis` and of the questions that see a network."""
-    packages = (holdfast.analysis, holdfast.questions)
+    """The functions of the questions and of the theory that see a network."""
+    packages = (holdfast.questions, holdfast.theory)
     infos = [info for each in packages for info in pkgutil.walk_packages(each.__path__, f"{each.__name__}.")]
     for info in infos:
         module = importlib.import_module(info.name)

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from holdfast.analysis.corruption import STANDARD
 from holdfast.data import Digits, resolve
+from holdfast.results.corruption_errors import STANDARD
 from tests.end_to_end.command import good, refused, said
 from tests.end_to_end.test_certify import SMALL
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.analysis.corruption import STANDARD
 from holdfast.report import read_runs, write_report
 from holdfast.report.corruptions import corrupted_runs, error_maps, mean_tables, severity_charts, strips
 from holdfast.report.summary import verdict
+from holdfast.results.corruption_errors import STANDARD
 from tests.report.factory import FakeCheck, make_run
 from tests.report.reading import read
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holdfast.analysis.checks import Budget, Check
 from holdfast.attacks import ATTACKS
 from holdfast.earlier import traits_of_name
 from holdfast.report import read_runs, write_report
 from holdfast.report.distances import STEPS, distances_of
+from holdfast.results.recorded_checks import Budget, Check
 from tests.report.factory import FakeCheck, composed, make_run, nearest, pgd
 from tests.report.reading import Read, read
 

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from holdfast.analysis.checks import Budget
-from holdfast.analysis.checks import Check as Known
 from holdfast.attacks import FAB, FMN, PGD, Targeted
 from holdfast.checks import Check
 from holdfast.recipe import describe
@@ -18,6 +16,8 @@ from holdfast.report import read_run, read_runs, write_report
 from holdfast.report.compare import comparison
 from holdfast.report.shares import share_of
 from holdfast.report.unfinished import counts_in, gaps
+from holdfast.results.recorded_checks import Budget
+from holdfast.results.recorded_checks import Check as Known
 from holdfast.threat import L2
 from holdfast.traits import traits_of
 from holdfast.types import Attack

@@ -69,3 +69,8 @@ def test_zero_has_no_sign(write: Callable[[float], str], value: float) -> None:
 @pytest.mark.parametrize("write", [numbers.short, tables._measured, lambda v: search._value(v, False)])
 def test_a_rounded_zero_has_no_sign(write: Callable[[float], str]) -> None:
     assert write(-0.0) == "0"
+
+
+def test_an_interval_after_a_mean_is_half_its_width_or_unknown():
+    assert numbers.give_or_take(None, "{:.2f}".format) == "± ?"
+    assert numbers.give_or_take(0.126, "{:.2f}".format) == "± 0.13"

@@ -53,10 +53,10 @@ class Certified:
         """Read it from the ledger of a run; without radii, round ones are shown."""
         import polars as pl
 
-        from holdfast.analysis import certified as analysis
         from holdfast.report import read_run
         from holdfast.report.unfinished import gaps
         from holdfast.results import accuracies
+        from holdfast.results import certified_radii as analysis
         from holdfast.traits import NETWORK
         from holdfast.trust.chance import chance_warnings
 

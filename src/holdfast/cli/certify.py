@@ -119,8 +119,8 @@ def refute(runs: Sequence[RunDirectory]) -> None:
     """Say on stderr which certificates of runs another check refutes, and end with 1 if there are any."""
     import polars as pl
 
-    from holdfast.analysis.certified import contradictions
     from holdfast.cli.summary import rows_of
+    from holdfast.results.certified_radii import contradictions
 
     refuted = contradictions(pl.concat(rows_of(runs)))
     for (run, weights, check), pairs in refuted.group_by("run", "weights", "check", maintain_order=True):

@@ -14,8 +14,8 @@ from holdfast.cli.screen import percent, say, table
 from holdfast.errors import RecipeError
 
 if TYPE_CHECKING:
-    from holdfast.analysis.corruption import Corrupted
     from holdfast.report.runs import RunData
+    from holdfast.results.corruption_errors import Corrupted
 
 
 def command(
@@ -26,10 +26,10 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Mean corruption errors of runs that were checked with common corruptions."""
-    from holdfast.analysis.corruption import corrupted
     from holdfast.report import read_runs
     from holdfast.report.find import find_runs
     from holdfast.report.same_images import different_images, tested
+    from holdfast.results.corruption_errors import corrupted
 
     runs = read_runs(find_runs(paths))
     errors = [one for run in runs for one in corrupted(run.graded) if one.weights == run.weights[0]]
@@ -52,8 +52,8 @@ def _reference(
     reference: str | None, corrupted_runs: Sequence[Corrupted]
 ) -> tuple[Mapping[tuple[str, str], Any], Sequence[RunData]]:
     """What errors are divided by, for each family and source, and the run that it comes from."""
-    from holdfast.analysis.corruption import ALEXNET, corrupted
     from holdfast.report import read_runs
+    from holdfast.results.corruption_errors import ALEXNET, corrupted
 
     if reference is None:
         return {}, ()
@@ -84,7 +84,7 @@ def _row(one: Corrupted, record: Mapping[str, Any], *, relative: bool) -> list[s
 
 
 def _mean(mce: float | None, half: float | None) -> str:
-    from holdfast.analysis.spread import give_or_take
+    from holdfast.show.numbers import give_or_take
 
     if mce is None:
         return "not complete"

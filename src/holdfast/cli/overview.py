@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.cli.seeds import Seeds
 
 if TYPE_CHECKING:
-    from holdfast.analysis.corruption import Corrupted
+    from holdfast.results.corruption_errors import Corrupted
 
 Row = list[str]
 
@@ -144,7 +144,7 @@ def _sizes(records: Sequence[dict[str, Any]]) -> dict[str, tuple[int, int]]:
 
 def _errors(records: Sequence[dict[str, Any]]) -> dict[str, list[Corrupted]]:
     """The errors of each run by kind and severity, for each family and source."""
-    from holdfast.analysis.corruption import Corrupted
+    from holdfast.results.corruption_errors import Corrupted
 
     shares: dict[tuple[str, str, str, str, str], dict[tuple[str, int], float]] = {}
     for r in records:

@@ -22,9 +22,9 @@ def summary(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """
     import polars as pl
 
-    from holdfast.analysis.corruption import grade_of
-    from holdfast.analysis.worst_case import worst_case
     from holdfast.results import accuracies, yields
+    from holdfast.results.corruption_errors import grade_of
+    from holdfast.results.worst_case import worst_case
     from holdfast.trust import at_chance
 
     frames = rows_of(runs)
@@ -75,9 +75,9 @@ def _last_is_best(run: Run) -> bool:
 
 def _bounded(record: dict[str, Any], absent: Iterable[str], threats: object) -> dict[str, Any]:
     """An accuracy that a part or a check not run could lower is no accuracy, only an upper bound."""
-    from holdfast.analysis.checks import Budget
     from holdfast.report.shares import share_of
     from holdfast.report.unfinished import counts_in
+    from holdfast.results.recorded_checks import Budget
 
     threat = record["threat"]
     missing = sum(counts_in(what, Budget(threat["norm"], threat["eps"]), threats) for what in absent) if threat else 0

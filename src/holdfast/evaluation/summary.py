@@ -7,9 +7,9 @@ from typing import Any
 
 import polars as pl
 
-from holdfast.analysis.certified import average_certified_radius
-from holdfast.analysis.worst_case import worst_case
 from holdfast.results import SCHEMA, accuracies, yields
+from holdfast.results.certified_radii import average_certified_radius
+from holdfast.results.worst_case import worst_case
 from holdfast.trust import better_than_chance
 from holdfast.trust.chance import chance_warnings
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from holdfast.analysis.spread import give_or_take, spread
 from holdfast.questions.answers import Answer, Answers
 from holdfast.show.chart import Chart, Curve
-from holdfast.show.numbers import count, interval, percent, short
+from holdfast.show.numbers import count, give_or_take, interval, percent, short
 from holdfast.show.table import Cell, Table
+from holdfast.statistics import spread
 
 if TYPE_CHECKING:
     import numpy as np

@@ -15,11 +15,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from holdfast.analysis.certified import contradictions, nearest_breaks, round_radii
 from holdfast.report.certified import LIMIT, Proof, certified_curve, counted_share, proof
 from holdfast.report.curves import NORMS
 from holdfast.report.runs import RunData
 from holdfast.report.tables import share_cell
+from holdfast.results.certified_radii import contradictions, nearest_breaks, round_radii
 from holdfast.show.chart import Band, Chart, Curve
 from holdfast.show.numbers import count, percent, short
 from holdfast.show.table import Cell, Table

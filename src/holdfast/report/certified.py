@@ -10,17 +10,17 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from holdfast.analysis.certified import (
+from holdfast.report.curves import NORMS
+from holdfast.report.runs import RunData
+from holdfast.report.shares import Share
+from holdfast.report.tables import share_cell
+from holdfast.results.certified_radii import (
     average_certified_radius,
     certified_area,
     round_radii,
     round_step,
 )
-from holdfast.analysis.checks import Check, checks_of
-from holdfast.report.curves import NORMS
-from holdfast.report.runs import RunData
-from holdfast.report.shares import Share
-from holdfast.report.tables import share_cell
+from holdfast.results.recorded_checks import Check, checks_of
 from holdfast.show.chart import Chart, Curve
 from holdfast.show.numbers import MISSING, count, decimal, short
 from holdfast.show.table import Cell, Table

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from holdfast.analysis.checks import Check
 from holdfast.report.runs import RunData
 from holdfast.report.tables import NOT_RUN
 from holdfast.results import accuracies, confusion, not_attacked, per_class, unsettled, waiting
+from holdfast.results.recorded_checks import Check
 from holdfast.show.numbers import count, several
 from holdfast.show.table import Cell, Table
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from holdfast.analysis.checks import Budget
-from holdfast.analysis.worst_case import WORST, survivors, threats, title, within
 from holdfast.report.runs import RunData
 from holdfast.report.same_images import REMEDY
 from holdfast.results import compared, not_attacked, unsettled
+from holdfast.results.recorded_checks import Budget
+from holdfast.results.worst_case import WORST, survivors, threats, title, within
 from holdfast.show.numbers import count, p_value, points, several
 from holdfast.show.table import Cell, Table
 from holdfast.statistics import Paired, holm

@@ -6,16 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from holdfast.analysis.checks import checks_of
-from holdfast.analysis.corruption import Corrupted, corrupted
-from holdfast.analysis.spread import give_or_take
 from holdfast.errors import HoldfastError
 from holdfast.report.gallery import png
 from holdfast.report.runs import RunData
 from holdfast.results import accuracies
+from holdfast.results.corruption_errors import Corrupted, corrupted
+from holdfast.results.recorded_checks import checks_of
 from holdfast.show.chart import Chart, Curve
 from holdfast.show.figures import Figure, figures
-from holdfast.show.numbers import count, decimal, percent
+from holdfast.show.numbers import count, decimal, give_or_take, percent
 from holdfast.show.table import Cell, Table
 
 

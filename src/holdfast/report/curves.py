@@ -6,10 +6,10 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from holdfast.analysis.checks import Check
 from holdfast.report.runs import RunData
 from holdfast.report.shares import share_of
 from holdfast.results import accuracies
+from holdfast.results.recorded_checks import Check
 from holdfast.show.chart import Chart, Curve, Mark
 from holdfast.show.names import NORMS as NORMS
 from holdfast.show.numbers import short

@@ -14,12 +14,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from holdfast.analysis.checks import Budget, Check, checks_of
 from holdfast.report.curves import NORMS, kinds_of, through
 from holdfast.report.runs import RunData
 from holdfast.report.shares import Share
 from holdfast.report.tables import share_cell
 from holdfast.results import accuracies
+from holdfast.results.recorded_checks import Budget, Check, checks_of
 from holdfast.show.chart import Chart, Curve
 from holdfast.show.numbers import count, percent, short
 from holdfast.show.table import Cell, Table

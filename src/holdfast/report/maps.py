@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 
 import yaml
 
-from holdfast.analysis.worst_case import WORST
 from holdfast.report.quantities import CLEAN, Measured, measured
 from holdfast.report.runs import RunData
+from holdfast.results.worst_case import WORST
 from holdfast.show.figures import Figure
 from holdfast.show.numbers import decimal, percent, short
 from holdfast.show.table import Cell, Table, coloured

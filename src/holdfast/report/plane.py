@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 import polars as pl
 
-from holdfast.analysis.checks import Budget
 from holdfast.questions.mixing import Mixture, mixtures_of
 from holdfast.questions.mixing.summary import POLICY, AtStrength, written
 from holdfast.report.curves import NORMS
@@ -18,6 +17,7 @@ from holdfast.report.shares import Share, share_of
 from holdfast.report.tables import share_cell
 from holdfast.report.worst_cases import all_threats, worst_cases
 from holdfast.results import accuracies
+from holdfast.results.recorded_checks import Budget
 from holdfast.show.chart import Chart, Curve
 from holdfast.show.figures import COLOURS, DASHES, Figure, Key, Told, figure, plain
 from holdfast.show.numbers import decimal, several, short

@@ -15,13 +15,13 @@ from typing import Any
 import polars as pl
 
 from holdfast import files
-from holdfast.analysis.checks import Budget, Check, checks_of, fraction
-from holdfast.analysis.corruption import corrupted
-from holdfast.analysis.worst_case import threats, within, worst_case
 from holdfast.report.runs import RunData
 from holdfast.report.shares import Share, share_of
 from holdfast.report.unfinished import Gap, counts_in, gaps
 from holdfast.results import accuracies
+from holdfast.results.corruption_errors import corrupted
+from holdfast.results.recorded_checks import Budget, Check, checks_of, fraction
+from holdfast.results.worst_case import threats, within, worst_case
 from holdfast.traits import Kind
 from holdfast.trust import better_than_chance
 

@@ -11,14 +11,14 @@ from typing import Any
 import polars as pl
 
 from holdfast import files
-from holdfast.analysis.checks import Check, checks_of
-from holdfast.analysis.worst_case import attempts
 from holdfast.errors import LedgerError
 from holdfast.facts import checked_epoch, checked_facts
 from holdfast.json_text import parse_json_object
 from holdfast.questions.answers import Answer, Answers, Store
 from holdfast.report.gallery import Gallery, read_galleries
 from holdfast.results import SCHEMA, Ledger, is_graded
+from holdfast.results.recorded_checks import Check, checks_of
+from holdfast.results.worst_case import attempts
 from holdfast.show.names import labels as short_labels
 from holdfast.trust import read_verdicts
 from holdfast.trust.store import Stored

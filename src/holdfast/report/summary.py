@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from holdfast.analysis.certified import average_certified_radius
-from holdfast.analysis.checks import fraction
-from holdfast.analysis.corruption import corrupted
-from holdfast.analysis.worst_case import largest
 from holdfast.report.curves import NORMS
 from holdfast.report.runs import RunData
 from holdfast.report.shares import Share, share_of
 from holdfast.report.worst_cases import WorstCase, worst_cases
 from holdfast.results import accuracies
+from holdfast.results.certified_radii import average_certified_radius
+from holdfast.results.corruption_errors import corrupted
+from holdfast.results.recorded_checks import fraction
+from holdfast.results.worst_case import largest
 from holdfast.show.numbers import count, listed, percent, several, short
 from holdfast.traits import NETWORK
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import polars as pl
 
-from holdfast.analysis.checks import Check, checks_of
-from holdfast.analysis.worst_case import title
 from holdfast.report.runs import RunData
 from holdfast.report.shares import Share, share_of
 from holdfast.report.unfinished import Gap, unseen
 from holdfast.report.worst_cases import WorstCase, all_threats, worst_cases
 from holdfast.results import accuracies
+from holdfast.results.recorded_checks import Check, checks_of
+from holdfast.results.worst_case import title
 from holdfast.show.numbers import count, counts, decimal, several
 from holdfast.show.table import Cell, Table
 from holdfast.traits import finite

@@ -8,10 +8,10 @@ from typing import Any
 
 import polars as pl
 
-from holdfast.analysis.checks import Budget
 from holdfast.earlier import threat_of_name
 from holdfast.report.runs import RunData
 from holdfast.results import not_attacked, yields
+from holdfast.results.recorded_checks import Budget
 from holdfast.traits import finite
 
 

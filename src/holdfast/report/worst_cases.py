@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from holdfast.analysis.checks import Budget
-from holdfast.analysis.worst_case import threats, title, within, worst_case
 from holdfast.report.runs import RunData
 from holdfast.report.shares import Share, share_of
 from holdfast.report.unfinished import absent
+from holdfast.results.recorded_checks import Budget
+from holdfast.results.worst_case import threats, title, within, worst_case
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from holdfast.json_text import parse_json
 from holdfast.models import Architecture, read_metadata
 from holdfast.recipe import Recipe, as_yaml, parse_stored, plain, to_yaml
 from holdfast.records import parse_record
-from holdfast.results import MOST_CLASSES
+from holdfast.results.ledger import MOST_CLASSES
 from holdfast.runs.directory import Run, version
 from holdfast.runs.splits import Splits
 from holdfast.yaml_text import load_yaml

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import polars as pl
 
-from holdfast.analysis.worst_case import largest, within
 from holdfast.checks import Check
 from holdfast.errors import LedgerError
 from holdfast.recipe import describe
 from holdfast.results import accuracies
+from holdfast.results.worst_case import largest, within
 from holdfast.search.schema import Goal
 
 

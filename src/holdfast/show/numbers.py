@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 SPACE = "\u00a0"
 MISSING = "not recorded"
@@ -69,3 +69,8 @@ def listed(names: Sequence[str], limit: int = 4) -> str:
     """Names in a sentence, at most `limit` of them."""
     rest = len(names) - limit
     return ", ".join(names[:limit]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def give_or_take(half: float | None, write: Callable[[float], str]) -> str:
+    """Half an interval as text after a mean: one number says nothing of how far its mean is off."""
+    return "± ?" if half is None else f"± {write(half)}"

@@ -5,7 +5,7 @@ What needs no network is imported here and loads no torch.
 """
 
 from holdfast.trust.chance import at_chance, better_than_chance
-from holdfast.trust.ledger import from_rows
+from holdfast.trust.consistency import from_rows
 from holdfast.trust.store import forget_others, read_verdicts, stored, write_verdicts
 from holdfast.trust.verdict import FLAGS, Evidence, Level, Verdict, displayed, failed, meaningless
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from holdfast.analysis.spread import give_or_take
 from holdfast.questions.answers import Answer, Answers
 from holdfast.questions.curvature.summary import (
     SHARES,
@@ -24,7 +23,7 @@ from holdfast.questions.curvature.summary import (
 from holdfast.questions.presenting import answered, mean, number, share
 from holdfast.show.chart import Box, Chart, Curve
 from holdfast.show.items import Details, Item
-from holdfast.show.numbers import count, decimal, interval, percent, several, short
+from holdfast.show.numbers import count, decimal, give_or_take, interval, percent, several, short
 from holdfast.show.table import Cell, Table, across
 
 Named = Sequence[tuple[str, Answer]]

@@ -15,8 +15,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.analysis.spread import Spread, spread
-from holdfast.statistics import Interval, wilson
+from holdfast.statistics import Interval, Spread, spread, wilson
 
 Numbers = NDArray[np.float64]
 SHARES = tuple(part / 10 for part in range(1, 11))

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from holdfast.analysis.spread import give_or_take, spread
 from holdfast.questions.answers import Answer, Answers
 from holdfast.questions.question import Material, Needs, Record
 from holdfast.show.chart import Chart, Curve
 from holdfast.show.items import Item
-from holdfast.show.numbers import decimal, percent, short
+from holdfast.show.numbers import decimal, give_or_take, percent, short
 from holdfast.show.table import Cell, Table
+from holdfast.statistics import spread
 
 if TYPE_CHECKING:
     from torch import nn

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from holdfast.analysis.spread import Spread, give_or_take
 from holdfast.questions.answers import Answers
 from holdfast.questions.presenting import answered, number, share
 from holdfast.questions.segment.charts import KINDS, Segment, charts, chosen_images, lines_of_image
 from holdfast.questions.segment.summary import Group, Reach
 from holdfast.show.items import Details, Item
-from holdfast.show.numbers import count, percent, short
+from holdfast.show.numbers import count, give_or_take, percent, short
 from holdfast.show.table import Cell, Table
+from holdfast.statistics import Spread
 
 CLOSE = 0.25
 """An expansion that is this share of the loss away from it at the end, or less, counts as about right."""

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from holdfast.analysis.spread import Spread, spread
+from holdfast.statistics import Spread, spread
 
 Numbers = NDArray[np.float64]
 

@@ -28,8 +28,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from holdfast.analysis.spread import Spread, spread
-from holdfast.statistics import lower_bounds
+from holdfast.statistics import Spread, lower_bounds, spread
 
 Numbers = NDArray[np.float64]
 

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from holdfast.analysis.spread import give_or_take
 from holdfast.questions.answers import Answer, Answers
 from holdfast.questions.fields import ordered
 from holdfast.questions.presenting import answered, number, share
 from holdfast.questions.stability.bounds import AtDelta, quadratic_share, stability_curve
 from holdfast.show.chart import Chart, Curve
 from holdfast.show.items import Details, Item
-from holdfast.show.numbers import count, decimal, percent, short
+from holdfast.show.numbers import count, decimal, give_or_take, percent, short
 from holdfast.show.table import Cell, Table
 
 CLOSE = (0.8, 1.25)

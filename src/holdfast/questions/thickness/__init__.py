@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from holdfast.analysis.spread import spread
 from holdfast.questions.answers import Answer, Answers
 from holdfast.questions.presenting import answered, mean, number, share
 from holdfast.questions.question import Needs
 from holdfast.show.items import Item
 from holdfast.show.numbers import count, decimal, short
 from holdfast.show.table import Cell, Table
+from holdfast.statistics import spread
 
 if TYPE_CHECKING:
     from torch import Tensor

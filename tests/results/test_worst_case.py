@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.analysis.checks import Budget
-from holdfast.analysis.worst_case import survivors, threats, title, within, worst_case
 from holdfast.earlier import with_traits
 from holdfast.results import SCHEMA, accuracies
+from holdfast.results.recorded_checks import Budget
+from holdfast.results.worst_case import survivors, threats, title, within, worst_case
 
 T, F = True, False
 STEP = {"step": "b", "broke": None, "queries": None, "seconds": None}

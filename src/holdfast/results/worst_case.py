@@ -18,9 +18,9 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from holdfast.analysis.checks import Budget, fraction
 from holdfast.earlier import with_traits
-from holdfast.results import not_attacked, reasons, unsettled, with_interval
+from holdfast.results.recorded_checks import Budget, fraction
+from holdfast.results.summaries import not_attacked, reasons, unsettled, with_interval
 from holdfast.traits import Kind
 
 WORST = "worst case"

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.analysis.certified import (
+from holdfast.earlier import with_traits
+from holdfast.results import SCHEMA, accuracies
+from holdfast.results.certified_radii import (
     average_certified_radius,
     certified_accuracy,
     certified_area,
@@ -15,8 +17,6 @@ from holdfast.analysis.certified import (
     round_radii,
     round_step,
 )
-from holdfast.earlier import with_traits
-from holdfast.results import SCHEMA, accuracies
 from holdfast.statistics import wilson
 
 

@@ -7,7 +7,6 @@ from holdfast.earlier import TRAITS, with_traits
 from holdfast.errors import LedgerError
 from holdfast.parquet import to_parquet
 from holdfast.results import (
-    NEVER_NULL,
     SCHEMA,
     Ledger,
     accuracies,
@@ -17,6 +16,7 @@ from holdfast.results import (
     with_interval,
     yields,
 )
+from holdfast.results.ledger import NEVER_NULL
 from holdfast.statistics import mcnemar, wilson
 from tests.tampering import put
 

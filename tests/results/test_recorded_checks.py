@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from holdfast.analysis.checks import Budget, Check, fraction
 from holdfast.checks import Check as AnyCheck
 from holdfast.recipe import describe
 from holdfast.report.unfinished import counts_in
+from holdfast.results.recorded_checks import Budget, Check, fraction
 from holdfast.traits import finite, traits_of
 from tests.contracts.cheap import ATTACKS, REFUSES, THREATS
 

@@ -5,7 +5,6 @@ import json
 import polars as pl
 import pytest
 
-from holdfast.analysis.corruption import ALEXNET, BAR, MCE, STANDARD, WANTED, corrupted
 from holdfast.checks import CHECKS
 from holdfast.corruptions.bar import KINDS as BAR_KINDS
 from holdfast.corruptions.common import STANDARD as KINDS
@@ -13,6 +12,7 @@ from holdfast.earlier import with_traits
 from holdfast.errors import RecipeError
 from holdfast.report.quantities import measured
 from holdfast.results import SCHEMA
+from holdfast.results.corruption_errors import ALEXNET, BAR, MCE, STANDARD, WANTED, corrupted
 
 
 def rows(errors, *, run="a", method="common", examples=10, weights="best", **more):

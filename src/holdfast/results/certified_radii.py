@@ -12,7 +12,7 @@ from statistics import NormalDist
 
 import polars as pl
 
-from holdfast.results import is_certificate, with_interval
+from holdfast.results.summaries import is_certificate, with_interval
 from holdfast.traits import NETWORK
 
 GROUP = ("run", "weights", "check", "method", "norm", "certifies")

@@ -20,10 +20,10 @@ from typing import Any
 
 import polars as pl
 
-from holdfast.analysis.spread import spread
 from holdfast.errors import RecipeError
 from holdfast.json_text import parse_json_object
-from holdfast.results import is_graded
+from holdfast.results.ledger import is_graded
+from holdfast.statistics import spread
 
 ALEXNET = {
     "gaussian_noise": 0.886428, "shot_noise": 0.894468, "impulse_noise": 0.922640, "defocus_blur": 0.819880,

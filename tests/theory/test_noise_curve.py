@@ -4,8 +4,8 @@ import pytest
 import torch
 from scipy import stats
 
-from holdfast.analysis.noise import NoiseCurve, noise_curve
 from holdfast.rng import Streams
+from holdfast.theory.noise_curve import NoiseCurve, noise_curve
 from tests import chance
 from tests.zoo import half_space, images
 
