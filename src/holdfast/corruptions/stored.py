@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from holdfast.data.checks import images as checked_images
+from holdfast.data.conversion import images as checked_images
 from holdfast.data.npy import SEVERITIES, fifth, in_memory, open_npy
 from holdfast.data.roots import existing
 from holdfast.errors import DataError

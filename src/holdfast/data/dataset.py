@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from holdfast.data.checks import images, labels
+from holdfast.data.conversion import images, labels
 from holdfast.errors import DataError
 from holdfast.rng import permutation
 

@@ -13,12 +13,12 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import IterableDataset
 
-from holdfast.data.checks import label_names
+from holdfast.data.conversion import label_names
 from holdfast.data.dataset import Dataset, Split, checked
 from holdfast.errors import DataError
 
 
-class Examples(Protocol):
+class MapDataset(Protocol):
     """A map-style data set: numbered pairs of image and label."""
 
     def __len__(self) -> int:
@@ -45,8 +45,8 @@ class Memory:
         name: name of the data set.
     """
 
-    test: tuple[Tensor, Tensor] | Examples | Iterable[Any]
-    train: tuple[Tensor, Tensor] | Examples | Iterable[Any] | None = None
+    test: tuple[Tensor, Tensor] | MapDataset | Iterable[Any]
+    train: tuple[Tensor, Tensor] | MapDataset | Iterable[Any] | None = None
     classes: Sequence[str] | None = None
     name: str = "memory"
 
@@ -68,7 +68,7 @@ class Memory:
         return label_names([y.detach().cpu().numpy() for y in labels], self.name)
 
 
-def _tensors(examples: tuple[Tensor, Tensor] | Examples | Iterable[Any], where: str) -> tuple[Tensor, Tensor]:
+def _tensors(examples: tuple[Tensor, Tensor] | MapDataset | Iterable[Any], where: str) -> tuple[Tensor, Tensor]:
     if isinstance(examples, tuple):
         if len(examples) != 2 or not all(isinstance(part, Tensor) for part in examples):
             raise DataError(f"{where}: expected a pair of tensors, images and labels, or a map-style data set")
@@ -94,7 +94,7 @@ def _batches(loader: Iterable[Any], where: str) -> tuple[Tensor, Tensor]:
     return torch.cat([x for x, _ in parts]), torch.cat([y for _, y in parts])
 
 
-def _items(examples: Examples, where: str) -> tuple[Tensor, Tensor]:
+def _items(examples: MapDataset, where: str) -> tuple[Tensor, Tensor]:
     pixels: list[Tensor] = []
     labels: list[int] = []
     for index in range(len(examples)):

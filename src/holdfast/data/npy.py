@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from holdfast import files
 from holdfast.arrays import map_array, read_array
 from holdfast.budget import require_budget
-from holdfast.data.checks import label_names
+from holdfast.data.conversion import label_names
 from holdfast.data.dataset import Dataset, checked
 from holdfast.data.roots import existing
 from holdfast.errors import DataError

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from holdfast import files
 from holdfast.arrays import read_archive
-from holdfast.data.checks import CHANNELS, channels_first, label_names
+from holdfast.data.conversion import CHANNELS, channels_first, label_names
 from holdfast.data.dataset import Dataset, Split, checked
 from holdfast.data.roots import existing
 from holdfast.errors import DataError

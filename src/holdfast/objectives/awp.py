@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.errors import ModelError
+from holdfast.objectives.arguments import require_nonnegative, require_positive
 from holdfast.objectives.centroids import everywhere
-from holdfast.objectives.checks import require_nonnegative, require_positive
 from holdfast.objectives.passes import Passes
 from holdfast.objectives.temporarily_replaced import buffers_of, temporarily_replaced
 from holdfast.rng import Streams, streams

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from holdfast.losses import cross_entropy
 from holdfast.modes import evaluating
-from holdfast.objectives.checks import require_positive
+from holdfast.objectives.arguments import require_positive
 from holdfast.objectives.passes import Passes
 from holdfast.objectives.penalty import slope
 from holdfast.objectives.standard import mean_cross_entropy

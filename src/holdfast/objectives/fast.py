@@ -13,9 +13,9 @@ from holdfast.attacks.search import require_metric_threat
 from holdfast.losses import cross_entropy
 from holdfast.modes import evaluating
 from holdfast.objectives.adversarial import show_clean
+from holdfast.objectives.arguments import require_positive
 from holdfast.objectives.batch_stats import BatchStats, Statistics, check_batch_stats
 from holdfast.objectives.centroids import everywhere
-from holdfast.objectives.checks import require_positive
 from holdfast.objectives.inner_maximisation import check_steps, climb
 from holdfast.objectives.passes import Passes
 from holdfast.objectives.standard import mean_cross_entropy

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from holdfast.losses import margin
-from holdfast.objectives.checks import require_positive
+from holdfast.objectives.arguments import require_positive
 from holdfast.objectives.passes import Passes
 from holdfast.rng import Streams
 from holdfast.types import Classifier, Terms

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from holdfast.errors import unknown
 from holdfast.losses import cross_entropy
-from holdfast.objectives.checks import require_positive
+from holdfast.objectives.arguments import require_positive
 from holdfast.objectives.passes import Passes
 from holdfast.objectives.penalty import slope
 from holdfast.rng import Streams

@@ -18,9 +18,9 @@ from holdfast.attacks.minimal import ball
 from holdfast.attacks.search import require_metric_threat
 from holdfast.gradients import input_gradient
 from holdfast.losses import cross_entropy
+from holdfast.objectives.arguments import require_positive
 from holdfast.objectives.batch_stats import BatchStats, Statistics, check_batch_stats
 from holdfast.objectives.centroids import everywhere
-from holdfast.objectives.checks import require_positive
 from holdfast.objectives.inner_maximisation import check_steps
 from holdfast.objectives.passes import Passes
 from holdfast.objectives.per_example_state import places_of

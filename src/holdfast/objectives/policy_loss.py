@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from holdfast.objectives.checks import require_nonnegative
+from holdfast.objectives.arguments import require_nonnegative
 
 
 @dataclass(frozen=True, kw_only=True)

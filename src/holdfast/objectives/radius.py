@@ -16,7 +16,7 @@ from torch import Tensor
 
 from holdfast.lipschitz import ALPHA, propagate, smoothed_margin, zhen_radius
 from holdfast.losses import margin
-from holdfast.objectives.checks import require_positive
+from holdfast.objectives.arguments import require_positive
 from holdfast.objectives.passes import Passes
 from holdfast.rng import Streams
 from holdfast.types import Classifier, Terms

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from holdfast.lipschitz import propagate
 from holdfast.losses import cross_entropy
-from holdfast.objectives.checks import require_positive
+from holdfast.objectives.arguments import require_positive
 from holdfast.objectives.passes import Passes
 from holdfast.rng import Streams
 from holdfast.types import Classifier, Terms

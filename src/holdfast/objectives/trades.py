@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from holdfast.attacks.search import require_metric_threat
 from holdfast.losses import cross_entropy, kl_divergence
+from holdfast.objectives.arguments import require_nonnegative
 from holdfast.objectives.batch_stats import BatchStats, Statistics, check_batch_stats
-from holdfast.objectives.checks import require_nonnegative
 from holdfast.objectives.inner_maximisation import check_steps, climb, default_step_size, noisy_start
 from holdfast.objectives.passes import Passes
 from holdfast.objectives.two_steps import TwoSteps

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from holdfast.data.checks import channels_first, images, label_names, labels
+from holdfast.data.conversion import channels_first, images, label_names, labels
 from holdfast.errors import DataError
 
 
