@@ -159,32 +159,13 @@ class Objective(Protocol):
     """What training minimises.
 
     One that also takes label distributions, (N, K), says so with a class attribute `soft_labels = True`. Most say in a
-    property `passes` what a step costs. One that wants several steps of the optimizer for each batch says so in a field
-    `replays`. One that has got fields whose defaults are not what it did before them says in `former` what it did, so
-    that recipes of older runs keep their meaning.
+    property `passes` what a step costs. One that wants more of the training loop than to be called says so in an
+    attribute `hooks`, see `Hooks`. One that has got fields whose defaults are not what it did before them says in
+    `former` what it did, so that recipes of older runs keep their meaning.
     """
 
     def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
         """Terms of a batch."""
-        ...
-
-
-@runtime_checkable
-class Stateful(Objective, Protocol):
-    """An objective that remembers something from batch to batch, such as centroids or budgets of examples.
-
-    It is only its fields; `started` makes the module that remembers. Called without being started it does what it
-    would do on the first batch, and remembers nothing.
-    """
-
-    def started(self, model: nn.Module, classes: int, examples: Tensor) -> nn.Module:
-        """A module to call as an objective; its buffers are what is remembered, and the training state saves them.
-
-        Args:
-            model: the network that will be trained.
-            classes: how many classes there are.
-            examples: indices of the training examples, (n,), for what is remembered of each.
-        """
         ...
 
 
@@ -205,61 +186,57 @@ class Examples(Protocol):
         ...
 
 
-@runtime_checkable
-class Curious(Objective, Protocol):
-    """An objective at work that looks at more images than those of its batch."""
-
-    def meet(self, train: Examples, validation: Examples | None, *, augmented: bool) -> None:
-        """Told once, before the first step or the first after a resume.
-
-        Args:
-            train: all training images as they are.
-            validation: images that are held out, if any are.
-            augmented: whether the images of a batch differ from those of `train`.
-        """
-        ...
+def _ignore(train: Examples, validation: Examples | None, *, augmented: bool) -> None:
+    """Nothing to do."""
 
 
-@runtime_checkable
-class Preparing(Objective, Protocol):
-    """An objective at work that makes something before it can be called, in pieces between which it can be stopped."""
-
-    def prepare(self, index: Tensor, like: Tensor) -> Iterator[tuple[int, int]]:
-        """Make what is not there yet; calling the objective makes what is missing then.
-
-        Args:
-            index: of the examples that the rest of the epoch will see.
-            like: a tensor of the device and precision of the work.
-
-        Yields:
-            After each piece, how many are made and how many there will be.
-        """
-        ...
+def _prepare_nothing(index: Tensor, like: Tensor) -> Iterator[tuple[int, int]]:
+    """Nothing to make."""
+    return iter(())
 
 
-@runtime_checkable
-class Searching(Objective, Protocol):
-    """An objective at work that first searches, with the weights as they are, and then takes a loss at what it found.
+def _no_alarm() -> None:
+    """Nothing is wrong."""
 
-    Calling it does both. Whoever needs the loss twice, such as a perturbation of the weights, searches once.
+
+@dataclass(frozen=True, kw_only=True)
+class Hooks:
+    """What an objective wants of the training loop besides being called; by default, nothing.
+
+    The objective of a recipe is only its fields. One that remembers something from batch to batch, such as centroids,
+    starts a module that does; called without being started it does what it would do on the first batch. That module
+    may have hooks of its own.
+
+    Args:
+        start: makes the module to call instead, from the network that will be trained, how many classes there are, and
+            the indices of the training examples, (n,). Its buffers are what is remembered; the training state has them.
+        replays: steps of the optimizer with each batch.
+        meet: is called before the first step, and the first after a resume, with all training images as they are, the
+            images that are held out, if any are, and `augmented`: whether the images of a batch differ from the former.
+        prepare: makes what does not exist yet, in pieces between which training can be stopped; calling the objective
+            makes what is missing then. It is called with the indices of the examples that the rest of the epoch will
+            see and a tensor of the device and precision of the work. After each piece it yields how many are made and
+            how many there will be.
+        search: for an objective that first searches, with the weights as they are, and then takes a loss at the result;
+            calling it does both. Whoever needs the loss twice, such as a perturbation of the weights, searches once:
+            `search(model, x, y, rng=rng)` is what the loss needs, detached; what is remembered is remembered here.
+        loss: the terms, `loss(model, x, y, result)`, from what `search` returned.
+        alarm: what is wrong with the training, in one sentence, or None.
     """
 
-    def search(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Any:
-        """What the loss needs of the batch, detached; what is remembered of the batch is remembered here."""
-        ...
+    start: Callable[[nn.Module, int, Tensor], nn.Module] | None = None
+    replays: int = 1
+    meet: Callable[..., None] = _ignore
+    prepare: Callable[[Tensor, Tensor], Iterator[tuple[int, int]]] = _prepare_nothing
+    search: Callable[..., Any] | None = None
+    loss: Callable[[Classifier, Tensor, Tensor, Any], Terms] | None = None
+    alarm: Callable[[], str | None] = _no_alarm
 
-    def loss(self, model: Classifier, x: Tensor, y: Tensor, result: Any) -> Terms:
-        """Terms of the batch, from what `search` returned."""
-        ...
 
-
-@runtime_checkable
-class Alarmed(Objective, Protocol):
-    """An objective at work that notices when training goes wrong."""
-
-    def alarm(self) -> str | None:
-        """What is wrong, in one sentence, or None."""
-        ...
+def hooks_of(objective: object) -> Hooks:
+    """What an objective wants of the training loop, at work or not."""
+    hooks: Hooks = getattr(objective, "hooks", Hooks())
+    return hooks
 
 
 @dataclass(frozen=True)

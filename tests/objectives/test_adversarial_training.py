@@ -10,7 +10,7 @@ from holdfast.objectives.noisy import CleanAndNoisy, Noisy
 from holdfast.rng import Streams
 from holdfast.testing.untouched import same_module
 from holdfast.threat import L1, L2, Linf
-from holdfast.types import Stateful
+from holdfast.types import hooks_of
 from tests.contracts import cheap
 from tests.zoo import images, linear, normed, smooth
 
@@ -71,7 +71,7 @@ def test_pgd_training_states_at_most_a_look_more_than_the_thesis():
 
 @every()
 def test_no_gradient_of_weights_is_computed_in_the_search(objective, monkeypatch):
-    if not isinstance(objective, Stateful) or isinstance(objective, AWP | Free):
+    if hooks_of(objective).start is None or isinstance(objective, AWP | Free):
         pytest.skip("nothing is searched")
     model, asked, x = normed(2, dropout=0.0).train(), [], images(6)
     with torch.no_grad(), evaluating(model):
@@ -84,7 +84,7 @@ def test_no_gradient_of_weights_is_computed_in_the_search(objective, monkeypatch
 
     monkeypatch.setattr(torch.autograd, "grad", watched)
     monkeypatch.setattr(torch.Tensor, "backward", None)
-    work = objective.started(model, 2, torch.arange(6))
+    work = objective.hooks.start(model, 2, torch.arange(6))
     with same_module(model):
         found = work.search(model, x, y, rng=Streams(0, "", 6))
     weights = {id(parameter) for parameter in model.parameters()}

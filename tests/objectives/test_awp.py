@@ -105,7 +105,7 @@ def test_an_objective_that_searches_does_so_once_at_the_weights(objective):
     model = smooth(5)
     with torch.no_grad():
         y = model(X).argmax(1)
-    plain, awp = (one.started(model, 5, torch.arange(COUNT)) for one in (objective, AWP(objective=objective)))
+    plain, awp = (one.hooks.start(model, 5, torch.arange(COUNT)) for one in (objective, AWP(objective=objective)))
     found = plain.search(model, X, y, rng=rng())
     points = getattr(found, "points", found)
     seen = []
@@ -129,8 +129,8 @@ def test_others_are_asked_twice_with_the_same_random_numbers():
 def test_what_an_objective_remembers_moves_once():
     model = Normed(classes=5, dropout=0.0).double()
     objective = Discriminative(noise=GaussianNoise(0.2), momentum=0.5)
-    started = AWP(objective=objective, gamma=1e-12).started(model, 5, torch.arange(COUNT))
-    plain = objective.started(model, 5, torch.arange(COUNT))
+    started = AWP(objective=objective, gamma=1e-12).hooks.start(model, 5, torch.arange(COUNT))
+    plain = objective.hooks.start(model, 5, torch.arange(COUNT))
     for shift in (0.0, 0.1):
         started(model, X + shift, Y, rng=rng())
         plain(model, X + shift, Y, rng=rng())
@@ -138,7 +138,8 @@ def test_what_an_objective_remembers_moves_once():
 
 
 def test_the_first_steps_are_without():
-    model, work = linear(5), AWP(objective=Standard(), gamma=0.1, warmup=2).started(linear(5), 5, torch.arange(COUNT))
+    model = linear(5)
+    work = AWP(objective=Standard(), gamma=0.1, warmup=2).hooks.start(linear(5), 5, torch.arange(COUNT))
     plain = Standard()(model, X, Y).total
     totals = [work(model, X, Y).total for _ in range(3)]
     assert torch.equal(totals[0], plain)
@@ -157,11 +158,11 @@ def test_states_the_passes_of_the_objective_and_its_loss_once_more():
 
 def test_tells_the_alarm_of_its_objective():
     model = linear(5)
-    work = AWP(objective=Fast(threat=BALL)).started(model, 5, torch.arange(COUNT))
-    assert work.alarm() is None
+    work = AWP(objective=Fast(threat=BALL)).hooks.start(model, 5, torch.arange(COUNT))
+    assert work.hooks.alarm() is None
     work.inner.step, work.inner.accuracies = torch.tensor(1), torch.tensor([1.0, 0.0]).double()
-    assert work.alarm().startswith("catastrophic overfitting")
-    assert AWP(objective=Standard()).started(model, 5, torch.arange(COUNT)).alarm() is None
+    assert work.hooks.alarm().startswith("catastrophic overfitting")
+    assert AWP(objective=Standard()).hooks.start(model, 5, torch.arange(COUNT)).hooks.alarm() is None
 
 
 def test_what_it_cannot_perturb_is_refused():

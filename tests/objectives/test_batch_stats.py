@@ -115,7 +115,7 @@ def assert_same(found, expected):
 
 def trades(model, kind):
     """An epoch of one batch, with the points that it used."""
-    work = TRADES(threat=BALL, steps=2, batch_stats=kind).started(model, 3, torch.arange(COUNT))
+    work = TRADES(threat=BALL, steps=2, batch_stats=kind).hooks.start(model, 3, torch.arange(COUNT))
     z = work.search(model, X, Y, rng=Streams(0, "", COUNT))
     work.loss(model, X, Y, z)
     return work, z
@@ -157,13 +157,13 @@ def test_without_a_clean_loss_split_shows_the_clean_images_once_more(make):
     model, objective = network(), make("split")
     model.dropout.p = 0.0
     start = copy.deepcopy(model)
-    work = objective.started(model, 3, torch.arange(COUNT))
+    work = objective.hooks.start(model, 3, torch.arange(COUNT))
     z = work.search(model, X, Y, rng=Streams(0, "", COUNT))
     terms = work.loss(model, X, Y, z)
     assert_same(statistics(model), moved(start, X))
     assert_same([work.statistics.running_mean_0], moved(start, z)[:1])
     assert objective.passes.forward == make("frozen").passes.forward + 1
-    plain = make("frozen").started(start, 3, torch.arange(COUNT))
+    plain = make("frozen").hooks.start(start, 3, torch.arange(COUNT))
     torch.testing.assert_close(terms.total, plain.loss(start, X, Y, z).total)  # train mode normalises by the batch
 
 
@@ -174,7 +174,7 @@ def test_mma_searches_with_the_statistics_it_is_told():
         model.head.weight.mul_(50)  # so that examples are right by more than the soft maximum of the others
         right = model(X).argmax(1)
     for kind in ("frozen", "mixed"):
-        work = MMA(threat=Linf(1.0), steps=5, least=0.5, batch_stats=kind).started(model, 3, torch.arange(COUNT))
+        work = MMA(threat=Linf(1.0), steps=5, least=0.5, batch_stats=kind).hooks.start(model, 3, torch.arange(COUNT))
         with same_module(model):
             points.append(work.search(model, X, right, rng=Streams(0, "", COUNT)).points)
     assert not torch.equal(*points)
@@ -186,7 +186,7 @@ def test_the_statistics_aside_are_part_of_the_state():
     assert set(work.state_dict()) == {
         f"statistics.{name}_0" for name in ("running_mean", "running_var", "num_batches_tracked")
     }
-    assert not TRADES(threat=BALL).started(model, 3, torch.arange(COUNT)).state_dict()
+    assert not TRADES(threat=BALL).hooks.start(model, 3, torch.arange(COUNT)).state_dict()
 
 
 def test_layers_without_running_statistics_and_other_networks_do_not_notice():

@@ -18,7 +18,6 @@ from holdfast.objectives import Center, Discriminative, LargeMargin, TermWeights
 from holdfast.objectives.centroids import class_sums, means
 from holdfast.objectives.discriminative import compactness, margin_loss, signed_distances
 from holdfast.rng import Streams, streams
-from holdfast.types import Stateful
 from tests import chance
 from tests.zoo import Affine, generator, half_space, images, labels, normed, seeded
 
@@ -112,7 +111,7 @@ def test_the_papers_distance_times_sign_is_the_signed_distance():
 
 
 def test_momentum_centroids_over_two_batches():
-    memory = objective().started(Direct(W, B), 3, torch.arange(5))
+    memory = objective().hooks.start(Direct(W, B), 3, torch.arange(5))
     memory(Direct(W, B), Q, Y)
     close(memory.centroids, [[2, 0], [1 / 3, 3], [0, 0]])
     assert memory.seen.tolist() == [True, True, False]
@@ -121,7 +120,7 @@ def test_momentum_centroids_over_two_batches():
 
 
 def test_a_class_that_is_absent_keeps_its_centroid_and_a_new_one_starts_at_its_batch_mean():
-    memory = objective(weights=TermWeights(noisy=0)).started(Direct(W, B), 3, torch.arange(5))
+    memory = objective(weights=TermWeights(noisy=0)).hooks.start(Direct(W, B), 3, torch.arange(5))
     memory(Direct(W, B), Q, Y)
     terms = memory(Direct(W, B), Q[:1] + 4, torch.tensor([2]))
     close(memory.centroids, [[2, 0], [1 / 3, 3], [5, 4]])
@@ -132,7 +131,7 @@ def test_a_class_that_is_absent_keeps_its_centroid_and_a_new_one_starts_at_its_b
 def second_batch(momentum, centre):
     """Gradient at the features of a second batch of one part of the loss, and the stored centroids before it."""
     model, moved = Direct(W, B), (Q + torch.tensor([1.0, -0.5])).requires_grad_()
-    memory = objective(momentum=momentum).started(model, 3, torch.arange(5))
+    memory = objective(momentum=momentum).hooks.start(model, 3, torch.arange(5))
     memory(model, Q, Y)
     stored = memory.centroids.clone()
     terms = memory(model, moved, Y)
@@ -285,9 +284,8 @@ def test_without_a_weight_for_noise_there_is_one_forward_pass():
 
 
 def test_it_is_only_its_fields_until_it_is_started():
-    assert isinstance(Discriminative(), Stateful)
     assert Discriminative() == Discriminative()
-    memory = Discriminative().started(normed(), 3, torch.arange(9))
+    memory = Discriminative().hooks.start(normed(), 3, torch.arange(9))
     assert set(memory.state_dict()) == {"centroids", "seen"}
     assert memory.centroids.shape == (3, 64)
     assert not list(memory.parameters())
@@ -296,13 +294,13 @@ def test_it_is_only_its_fields_until_it_is_started():
 def test_started_it_begins_as_it_is_unstarted():
     model, x, y = normed(), images(9), labels(9, 3)
     direct = Discriminative()(model, x, y)
-    memory = Discriminative().started(model, 3, torch.arange(9))
+    memory = Discriminative().hooks.start(model, 3, torch.arange(9))
     assert torch.equal(memory(model, x, y).total, direct.total)
     assert not torch.equal(memory(model, x.flip(3), y).total, Discriminative()(model, x.flip(3), y).total)
 
 
 def test_a_network_may_have_more_outputs_than_there_are_classes():
-    memory = Discriminative(noise=Clean()).started(Direct(W, B), 2, torch.arange(5))
+    memory = Discriminative(noise=Clean()).hooks.start(Direct(W, B), 2, torch.arange(5))
     assert float(memory(Direct(W, B), Q, Y).parts["margin"].detach()) == pytest.approx(1.3500841772 + 2, abs=1e-9)
 
 
@@ -324,7 +322,7 @@ def test_other_heads_are_one_line(head, says):
     model = nn.Module()
     model.features, model.head = lambda x: x, head
     with pytest.raises(ModelError, match=says):
-        Discriminative().started(model, 3, torch.arange(5))
+        Discriminative().hooks.start(model, 3, torch.arange(5))
 
 
 def test_models_without_features_are_one_line():
@@ -359,17 +357,17 @@ def test_a_network_that_does_more_than_its_head_is_refused_at_the_first_batch(me
         def forward(self, x):
             return 2 * self.head(x)
 
-    memory, model = method.started(Doubled(W, B), 3, torch.arange(5)), Doubled(W, B)
+    memory, model = method.hooks.start(Doubled(W, B), 3, torch.arange(5)), Doubled(W, B)
     with pytest.raises(ModelError, match=r"needs a model whose logits are head\(features\(x\)\)"):
         memory(model, Q, Y)
-    memory = method.started(Direct(W, B), 3, torch.arange(5))
+    memory = method.hooks.start(Direct(W, B), 3, torch.arange(5))
     memory(Direct(W, B), Q, Y)
     memory(model, Q, Y)  # asked once
 
 
 def test_looking_at_a_network_moves_no_statistics():
     model, x, y = normed().train(), images(9), labels(9, 3)
-    memory, other = Discriminative(noise=Clean()).started(model, 3, torch.arange(9)), copy.deepcopy(model)
+    memory, other = Discriminative(noise=Clean()).hooks.start(model, 3, torch.arange(9)), copy.deepcopy(model)
     memory(model, x, y, rng=streams(None, x))
     Discriminative(noise=Clean())(other, x, y, rng=streams(None, x))
     assert model.training

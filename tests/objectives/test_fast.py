@@ -6,7 +6,6 @@ from holdfast.losses import cross_entropy
 from holdfast.objectives import Alarm, Fast
 from holdfast.rng import Streams
 from holdfast.threat import L0, Linf
-from holdfast.types import Alarmed
 from tests.zoo import half_space, half_space_points, half_space_points_at, images, labels, smooth
 
 BALL = Linf(0.1)
@@ -26,7 +25,7 @@ class Overfitted(nn.Module):
 
 
 def watched(objective, model, x, y, steps=1):
-    work = objective.started(model, 2, torch.arange(len(x)))
+    work = objective.hooks.start(model, 2, torch.arange(len(x)))
     for step in range(steps):
         terms = work(model, x, y, rng=Streams(step, "", len(x)))
     return work, terms
@@ -46,7 +45,7 @@ def test_is_the_loss_after_one_step_from_a_random_point():
 def test_on_a_half_space_it_reaches_the_end_of_the_ball():
     model = half_space()
     x, y = half_space_points(model)
-    z = Fast(threat=Linf(0.02), step_size=0.04).started(model, 2, torch.arange(len(x))).search(model, x, y)
+    z = Fast(threat=Linf(0.02), step_size=0.04).hooks.start(model, 2, torch.arange(len(x))).search(model, x, y)
     side = (1 - 2 * y.double())[:, None]
     torch.testing.assert_close(z, x + 0.02 * side * model.weight.detach().sign())
 
@@ -55,8 +54,7 @@ def test_a_network_that_is_right_only_at_the_ends_of_the_steps_raises_the_alarm(
     x, y = torch.full((16, 1), 0.5), torch.ones(16, dtype=torch.int64)
     work, terms = watched(Fast(threat=BALL), Overfitted(), x, y)
     assert (float(terms.parts["fast_accuracy"]), float(terms.parts["pgd_accuracy"])) == (1.0, 0.0)
-    assert isinstance(work, Alarmed)
-    assert work.alarm() == (
+    assert work.hooks.alarm() == (
         "catastrophic overfitting: of the training examples 100 % hold against the one-step attack "
         "and 0 % against 10 steps of PGD"
     )
@@ -76,14 +74,15 @@ def test_the_gap_decides():
     work, _ = watched(Fast(threat=BALL, alarm=Alarm(gap=1.0)), Overfitted(), x, y)
     assert work.alarm() is None
     assert watched(Fast(threat=BALL, alarm=None), Overfitted(), x, y)[0].alarm() is None
-    assert Fast(threat=BALL).started(Overfitted(), 2, torch.arange(16)).alarm() is None  # nothing was seen
+    assert Fast(threat=BALL).hooks.start(Overfitted(), 2, torch.arange(16)).alarm() is None  # nothing was seen
 
 
 def test_compares_every_so_often_and_keeps_the_result_between():
     x, y = torch.full((16, 1), 0.5), torch.ones(16, dtype=torch.int64)
     calls, model = [], Overfitted()
     model.register_forward_hook(lambda *_: calls.append(1))
-    work, counts = Fast(threat=BALL, alarm=Alarm(every=3, examples=4, steps=2)).started(model, 2, torch.arange(16)), []
+    fast = Fast(threat=BALL, alarm=Alarm(every=3, examples=4, steps=2))
+    work, counts = fast.hooks.start(model, 2, torch.arange(16)), []
     for step in range(7):
         calls.clear()
         terms = work(model, x, y, rng=Streams(step, "", 16))

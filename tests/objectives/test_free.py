@@ -18,7 +18,7 @@ def backward(work, model, x, y):
 
 @pytest.mark.parametrize(("threat", "step_size"), [(Linf(0.1), None), (Linf(0.1), 0.03), (L2(0.4), None)])
 def test_the_backward_pass_of_a_replay_moves_the_images_of_the_next(threat, step_size):
-    model, work = smooth(), Free(threat=threat, step_size=step_size).started(None, 5, torch.arange(6))
+    model, work = smooth(), Free(threat=threat, step_size=step_size).hooks.start(None, 5, torch.arange(6))
     z = X
     for _ in range(3):
         terms = backward(work, model, X, Y)
@@ -35,7 +35,7 @@ def test_the_first_replay_is_standard_training():
 
 
 def test_a_new_batch_begins_with_what_was_found_before_by_place():
-    model, work, threat = smooth(), Free(threat=Linf(0.1)).started(None, 5, torch.arange(6)), Linf(0.1)
+    model, work, threat = smooth(), Free(threat=Linf(0.1)).hooks.start(None, 5, torch.arange(6)), Linf(0.1)
     backward(work, model, X, Y)
     before, other = work.perturbation.clone(), images(4, seed=5)
     terms = backward(work, model, other, Y[:4])
@@ -49,14 +49,14 @@ def test_a_new_batch_begins_with_what_was_found_before_by_place():
 
 
 def test_the_weights_gradient_alone_moves_nothing():
-    model, work = smooth(), Free(threat=Linf(0.1)).started(None, 5, torch.arange(6))
+    model, work = smooth(), Free(threat=Linf(0.1)).hooks.start(None, 5, torch.arange(6))
     torch.autograd.grad(work(model, X, Y).total, list(model.parameters()))
     assert not len(work.perturbation)
 
 
 def test_its_state_can_be_saved_and_goes_on():
     model = smooth()
-    one, two = (Free(threat=Linf(0.1)).started(None, 5, torch.arange(6)) for _ in range(2))
+    one, two = (Free(threat=Linf(0.1)).hooks.start(None, 5, torch.arange(6)) for _ in range(2))
     backward(one, model, X, Y)
     two.load_state_dict(one.state_dict())
     assert torch.equal(two(model, X, Y).total, one(model, X, Y).total)

@@ -7,7 +7,6 @@ import torch.nn.functional as F
 from holdfast.losses import cross_entropy
 from holdfast.objectives import Annealing, LargeMargin
 from holdfast.objectives.large_margin import large_margin_logits, psi
-from holdfast.types import Stateful
 from tests.objectives.test_discriminative import B, Direct, Q, W, Y, close
 
 ANGLES = torch.linspace(0, math.pi, 1001, dtype=torch.float64)
@@ -56,12 +55,11 @@ def test_annealing_mixes_with_the_plain_logit():
 
 def test_it_counts_its_steps():
     annealing = Annealing(base=1000, gamma=0.1, power=2, least=5)
-    memory = LargeMargin(annealing=annealing).started(Direct(W, B), 3, torch.arange(5))
+    memory = LargeMargin(annealing=annealing).hooks.start(Direct(W, B), 3, torch.arange(5))
     found = [float(memory(Direct(W, B), Q, Y).parts["annealing"]) for _ in range(3)]
     assert found == pytest.approx([1000 / 1.1**2, 1000 / 1.2**2, 1000 / 1.3**2])
     assert int(memory.state_dict()["step"]) == 3
     assert float(annealing(torch.tensor(1000))) == 5
-    assert isinstance(LargeMargin(), Stateful)
 
 
 @pytest.mark.parametrize("points", [torch.zeros(5, 2), torch.ones(5, 2) * torch.tensor([1.0, 0.0])])

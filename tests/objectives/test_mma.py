@@ -59,7 +59,7 @@ def test_budgets_are_the_distances_to_the_boundary_of_a_half_space(kind):
     distance = half_space_distance(model, x, kind)
     largest = 2 * float(distance.max())
     objective = MMA(threat=THREAT_KINDS[kind](largest), steps=30, searches=16, least=1e-3 * largest)
-    work = objective.started(model, 2, torch.arange(12))
+    work = objective.hooks.start(model, 2, torch.arange(12))
     found = work.search(model, x, y, rng=Streams(0, "", 12))
     torch.testing.assert_close(found.budget, distance, rtol=5e-2, atol=2e-4 * largest)
     assert bool((found.budget >= distance - 2e-4 * largest).all())  # no direction reaches the boundary earlier
@@ -73,7 +73,7 @@ def test_ten_searches_are_as_exact_as_their_number():
     x, y = half_space_points(model, 12)
     distance = half_space_distance(model, x, "linf")
     threat = Linf(2 * float(distance.max()))
-    found = MMA(threat=threat).started(model, 2, torch.arange(12)).search(model, x, y, rng=Streams(0, "", 12))
+    found = MMA(threat=threat).hooks.start(model, 2, torch.arange(12)).search(model, x, y, rng=Streams(0, "", 12))
     assert float((found.budget - distance).abs().max()) <= 1.05 * threat.eps / 2**10
 
 
@@ -112,13 +112,13 @@ def test_budgets_belong_to_examples_in_any_batch():
     model, examples = half_space(), torch.tensor([40, 10, 30, 20])
     x, y = half_space_points(model, 4)
     threat = Linf(2 * float(half_space_distance(model, x, "linf").max()))
-    work = MMA(threat=threat).started(model, 2, examples)
+    work = MMA(threat=threat).hooks.start(model, 2, examples)
     for row in (2, 0, 3, 1):
         work.search(model, x[[row]], y[[row]], rng=Streams(0, "", examples[[row]]))
     expected = half_space_distance(model, x, "linf")
     by_index = dict(zip(work.examples.tolist(), work.budgets.tolist(), strict=True))
     assert [by_index[int(index)] for index in examples] == pytest.approx(expected.tolist(), abs=2e-3 * threat.eps)
-    whole = MMA(threat=threat).started(model, 2, examples)
+    whole = MMA(threat=threat).hooks.start(model, 2, examples)
     whole.search(model, x, y, rng=Streams(0, "", examples))
     torch.testing.assert_close(whole.budgets, work.budgets)
 
@@ -128,7 +128,7 @@ def test_the_next_search_starts_within_the_budget_of_the_last():
     x = images(5, low=0.3, high=0.7)
     with torch.no_grad():
         y = model(x).argmax(1)
-    work = MMA(threat=Linf(0.3), steps=1).started(model, 5, torch.arange(5))
+    work = MMA(threat=Linf(0.3), steps=1).hooks.start(model, 5, torch.arange(5))
     work.budgets = torch.full((5,), 0.2, dtype=torch.float64)
     far = []
     model.register_forward_pre_hook(lambda _, given: far.append(float((given[0].detach() - x).abs().max())))
@@ -139,7 +139,7 @@ def test_the_next_search_starts_within_the_budget_of_the_last():
 def test_an_example_that_is_wrong_loses_its_budget():
     model = half_space()
     x, y = half_space_points(model, 3)
-    work = MMA(threat=Linf(1.0)).started(model, 2, torch.arange(3))
+    work = MMA(threat=Linf(1.0)).hooks.start(model, 2, torch.arange(3))
     work.search(model, x, y, rng=Streams(0, "", 3))
     assert bool((work.budgets > 0).all())
     found = work.search(model, x, torch.stack((1 - y[0], y[1], y[2])), rng=Streams(0, "", 3))
@@ -162,7 +162,7 @@ def test_the_numbers_of_an_example_do_not_depend_on_who_else_is_right():
     with torch.no_grad():
         y = model(x).argmax(1)
     wrong = torch.where(torch.arange(6) < 2, (y + 1) % 5, y)
-    work = [MMA(threat=Linf(0.3), steps=1).started(model, 5, torch.arange(6)) for _ in range(2)]
+    work = [MMA(threat=Linf(0.3), steps=1).hooks.start(model, 5, torch.arange(6)) for _ in range(2)]
     for one in work:
         one.budgets = torch.full((6,), 0.2, dtype=torch.float64)
     all_right, some = (
@@ -195,7 +195,7 @@ def test_the_clean_pass_has_the_statistics_of_clean_images():
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.BatchNorm1d(16), torch.nn.Linear(16, 5)).double().train()
     x, y = images(8), labels(8, 5)
-    work = MMA(threat=Linf(0.3), batch_stats="split").started(model, 5, torch.arange(8))
+    work = MMA(threat=Linf(0.3), batch_stats="split").hooks.start(model, 5, torch.arange(8))
     found = work.search(model, x, y, rng=Streams(0, "", 8))
     moved = Boundary(x + 3.0, found.budget, found.right)  # far from the clean images, so that a mixture would show
     before = model[1].running_mean.clone()
@@ -207,7 +207,7 @@ def test_the_clean_pass_has_the_statistics_of_clean_images():
 def test_an_example_that_is_none_of_the_training_examples_is_refused():
     model = half_space()
     x, y = half_space_points(model, 2)
-    work = MMA(threat=Linf(0.1)).started(model, 2, torch.tensor([4, 8]))
+    work = MMA(threat=Linf(0.1)).hooks.start(model, 2, torch.tensor([4, 8]))
     for strange in (6, 9):
         with pytest.raises(DataError, match=f"mma: expected training examples; example {strange} is not one of them"):
             work(model, x, y, rng=Streams(0, "", [4, strange]))

@@ -58,7 +58,7 @@ def data(count=9):
 
 def started(objective, model, split=None, validation=None, augmented=False):
     split = data() if split is None else split
-    work = objective.started(model, 3, split.index)
+    work = objective.hooks.start(model, 3, split.index)
     work.meet(split, validation, augmented=augmented)
     return work
 
@@ -235,12 +235,12 @@ def test_a_resumed_run_ends_with_the_same_bits(tmp_path, monkeypatch, more, stop
 def test_other_networks_and_other_examples_are_refused():
     objective = PolicyTraining(threat=BALL, alpha_0=1.0)
     with pytest.raises(ModelError, match="policy trains the policy of an adaptive composite, got Linear"):
-        objective.started(linear(3), 3, torch.arange(3))
+        objective.hooks.start(linear(3), 3, torch.arange(3))
     model, (x, y) = composite(), data().batch(slice(None))
     with pytest.raises(DataError, match="example 8 is not one of them"):
         started(objective, model, data(4))(model, x[-1:], y[-1:], rng=Streams(0, "", [8]))
     with pytest.raises(ModelError, match="expected images to find alpha_0 on"):
-        PolicyTraining(threat=BALL).started(model, 3, torch.arange(9))(model, x, y)
+        PolicyTraining(threat=BALL).hooks.start(model, 3, torch.arange(9))(model, x, y)
 
 
 @pytest.mark.parametrize(

@@ -67,9 +67,9 @@ def test_only_objectives_with_a_threat_can_grow() -> None:
 def test_a_perturbed_objective_at_work_passes_new_settings_to_the_one_inside() -> None:
     objective = AWP(objective=Fast(threat=LINF))
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 2))
-    started = objective.started(model, 2, torch.arange(3))
+    started = objective.hooks.start(model, 2, torch.arange(3))
     started.objective = with_budget_share(objective, 0.5)
     assert started.inner.objective.threat == Linf(4 / 255)  # type: ignore[union-attr]
-    started = AWP(objective=FOAR(threat=LINF)).started(model, 2, torch.arange(3))
+    started = AWP(objective=FOAR(threat=LINF)).hooks.start(model, 2, torch.arange(3))
     started.objective = with_budget_share(AWP(objective=FOAR(threat=LINF)), 0.5)
     assert started.inner.threat == Linf(4 / 255)  # type: ignore[union-attr]

@@ -11,6 +11,7 @@ from holdfast.runs import Run
 from holdfast.testing.untouched import same_module, same_tensors
 from holdfast.training import Cost, Epoch, loop
 from holdfast.training.cost import standard_step
+from holdfast.types import Hooks
 from tests.training.tiny import outcome, recipe, train
 from tests.zoo import images, labels, normed
 
@@ -53,12 +54,12 @@ def test_all_replays_of_a_batch_are_one_step(tmp_path):
 def test_preparing_counts_as_a_part_of_the_epoch_and_of_its_steps(tmp_path, monkeypatch):
     minutes = []
 
-    def prepare(objective, index, like):
+    def prepare(index, like):
         for piece in (1, 2):
             minutes.append(piece)
             yield piece, 2
 
-    monkeypatch.setattr(Standard, "prepare", prepare, raising=False)
+    monkeypatch.setattr(Standard, "hooks", Hooks(prepare=prepare), raising=False)
     monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: 60.0 * len(minutes)))
     monkeypatch.setattr(loop, "now", lambda _: 0.0)
     for epoch in epochs(train(recipe(), tmp_path)):

@@ -72,7 +72,7 @@ def test_the_loop_passes_images_and_labels_through_all_augmentations(tmp_path):
         seen.append((x, y))
         return Standard()(model, x, y, rng=rng)
 
-    loop.objective = watched
+    loop.objective.objective = watched
     loop.advance()
     ((x, target),) = seen
     data = tiny.splits(recipe).train

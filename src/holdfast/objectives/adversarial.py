@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from holdfast.attacks import FGSM, PGD, RFGSM, Targeted
 from holdfast.attacks.persistence import make_persistent
@@ -18,7 +18,7 @@ from holdfast.objectives.standard import mean_cross_entropy
 from holdfast.objectives.two_steps import TwoSteps
 from holdfast.rng import Streams
 from holdfast.threat import Linf
-from holdfast.types import Attack, Classifier, Terms
+from holdfast.types import Attack, Classifier, Hooks, Terms
 
 Target = Literal["random", "least_likely", "next"]
 TARGETS: tuple[Target, ...] = ("random", "least_likely", "next")
@@ -72,9 +72,10 @@ class Adversarial:
         """Terms of a first batch."""
         return TwoSteps(self, model).forward(model, x, y, rng=rng)
 
-    def started(self, model: nn.Module, classes: int, examples: Tensor) -> nn.Module:
+    @property
+    def hooks(self) -> Hooks:
         """The same with statistics of its own, where `batch_stats` asks for them."""
-        return TwoSteps(self, model)
+        return Hooks(start=lambda model, classes, examples: TwoSteps(self, model))
 
     def search(self, statistics: Statistics, model: Classifier, x: Tensor, y: Tensor, rng: Streams) -> Tensor:
         """The point that the attack finds for each example."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from holdfast.objectives.centroids import everywhere
 from holdfast.objectives.passes import Passes
 from holdfast.objectives.temporarily_replaced import buffers_of, temporarily_replaced
 from holdfast.rng import Streams, streams
-from holdfast.types import Classifier, Objective, Searching, Stateful, Terms
+from holdfast.types import Classifier, Hooks, Objective, Terms, hooks_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +50,7 @@ class AWP:
     def __post_init__(self) -> None:
         require_positive(gamma=self.gamma)
         require_nonnegative(warmup=self.warmup)
-        if getattr(self.objective, "replays", 1) > 1:
+        if hooks_of(self.objective).replays > 1:
             raise ValueError("objective: expected one that takes one step for each batch, got one with replays")
 
     @property
@@ -67,17 +68,17 @@ class AWP:
         """Terms of a first batch."""
         rng = streams(rng, x)
         started = self._inner(model, 0, rng.indices)  # only to search: what searches does not ask how many classes
-        inner = started if isinstance(started, Searching) else self.objective
+        inner = self.objective if hooks_of(started).search is None else started
         return Perturbed(self, inner).forward(model, x, y, rng=rng)
 
-    def started(self, model: nn.Module, classes: int, examples: Tensor) -> nn.Module:
+    @property
+    def hooks(self) -> Hooks:
         """The same with a count of its steps and what the objective remembers."""
-        return Perturbed(self, self._inner(model, classes, examples))
+        return Hooks(start=lambda model, classes, examples: Perturbed(self, self._inner(model, classes, examples)))
 
     def _inner(self, model: Any, classes: int, examples: Tensor) -> Objective:
-        inner = self.objective
-        started: Any = inner.started(model, classes, examples) if isinstance(inner, Stateful) else inner
-        return started  # type: ignore[no-any-return]
+        start = hooks_of(self.objective).start
+        return self.objective if start is None else start(model, classes, examples)
 
 
 class Perturbed(nn.Module):
@@ -110,6 +111,11 @@ class Perturbed(nn.Module):
         else:
             self.inner = settings.objective
 
+    @property
+    def hooks(self) -> Hooks:
+        """The alarm of the objective inside."""
+        return Hooks(alarm=hooks_of(self.inner).alarm)
+
     def forward(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
         """Terms of a batch, which counts as a step."""
         if not isinstance(model, nn.Module):
@@ -130,16 +136,10 @@ class Perturbed(nn.Module):
 
     def _loss(self, model: Any, x: Tensor, y: Tensor, rng: Streams) -> Callable[[], Terms]:
         """What is taken twice: the loss at points found once, or all of an objective that does not search."""
-        inner = self.inner
-        if isinstance(inner, Searching):
-            points = inner.search(model, x, y, rng=rng)
-            return lambda: inner.loss(model, x, y, points)
-        return lambda: inner(model, x, y, rng=rng[:])
-
-    def alarm(self) -> str | None:
-        """That of the objective."""
-        alarm: str | None = self.inner.alarm() if hasattr(self.inner, "alarm") else None
-        return alarm
+        inner, hooks = self.inner, hooks_of(self.inner)
+        if hooks.search is None or hooks.loss is None:
+            return lambda: inner(model, x, y, rng=rng[:])
+        return partial(hooks.loss, model, x, y, hooks.search(model, x, y, rng=rng))
 
 
 def perturbation(total: Tensor, weights: Sequence[Tensor], gamma: float) -> list[Tensor]:

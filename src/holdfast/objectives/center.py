@@ -14,7 +14,7 @@ from holdfast.models.head import LinearHead, Whole, linear_head
 from holdfast.objectives.centroids import class_sums, everywhere
 from holdfast.objectives.passes import Passes
 from holdfast.rng import Streams
-from holdfast.types import Classifier, Terms
+from holdfast.types import Classifier, Hooks, Terms
 
 NAME = "center"
 
@@ -53,8 +53,12 @@ class Center:
         head = linear_head(model, NAME)
         return Centres(self, head, len(head.weight), Whole(NAME, checked=True)).forward(model, x, y)
 
-    def started(self, model: nn.Module, classes: int, examples: Tensor) -> nn.Module:
+    @property
+    def hooks(self) -> Hooks:
         """The same with centres that follow the features."""
+        return Hooks(start=self._start)
+
+    def _start(self, model: nn.Module, classes: int, examples: Tensor) -> nn.Module:
         return Centres(self, linear_head(model, NAME), classes, Whole(NAME))
 
 

@@ -38,7 +38,7 @@ from holdfast.objectives.centroids import by_class, class_sums, everywhere, mean
 from holdfast.objectives.passes import Passes
 from holdfast.rng import Streams, streams
 from holdfast.threat.l2 import norm
-from holdfast.types import Augmentation, Classifier, Corruption, Terms
+from holdfast.types import Augmentation, Classifier, Corruption, Hooks, Terms
 
 NAME = "discriminative"
 
@@ -109,8 +109,12 @@ class Discriminative:
         head = linear_head(model, NAME)
         return Centroids(self, head, len(head.weight), Whole(NAME, checked=True)).forward(model, x, y, rng=rng)
 
-    def started(self, model: nn.Module, classes: int, examples: Tensor) -> nn.Module:
+    @property
+    def hooks(self) -> Hooks:
         """The same with momentum centroids."""
+        return Hooks(start=self._start)
+
+    def _start(self, model: nn.Module, classes: int, examples: Tensor) -> nn.Module:
         head = linear_head(model, NAME)
         check_linear(head, NAME)
         return Centroids(self, head, classes, Whole(NAME))

@@ -20,7 +20,7 @@ from holdfast.objectives.inner_maximisation import check_steps, climb
 from holdfast.objectives.passes import Passes
 from holdfast.objectives.standard import mean_cross_entropy
 from holdfast.rng import Streams, streams
-from holdfast.types import Classifier, Terms, Threat
+from holdfast.types import Classifier, Hooks, Terms, Threat
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,9 +94,10 @@ class Fast:
         """Terms of a first batch."""
         return Watched(self, model).forward(model, x, y, rng=rng)
 
-    def started(self, model: nn.Module, classes: int, examples: Tensor) -> nn.Module:
+    @property
+    def hooks(self) -> Hooks:
         """The same with a count of its steps and the last comparison."""
-        return Watched(self, model)
+        return Hooks(start=lambda model, classes, examples: Watched(self, model))
 
 
 class Watched(nn.Module):
@@ -116,6 +117,11 @@ class Watched(nn.Module):
         self.statistics = Statistics(objective.batch_stats, model)
         self.register_buffer("step", torch.zeros((), dtype=torch.int64))
         self.register_buffer("accuracies", torch.zeros(2, dtype=torch.float64))
+
+    @property
+    def hooks(self) -> Hooks:
+        """The search and the loss apart, and the alarm."""
+        return Hooks(search=self.search, loss=self.loss, alarm=self.alarm)
 
     def forward(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
         """Terms of a batch, which counts as a step."""

@@ -15,7 +15,7 @@ from holdfast.objectives.inner_maximisation import check_steps
 from holdfast.objectives.passes import Passes
 from holdfast.objectives.standard import mean_cross_entropy
 from holdfast.rng import Streams
-from holdfast.types import Classifier, Terms, Threat
+from holdfast.types import Classifier, Hooks, Terms, Threat
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +25,7 @@ class Free:
     .. math:: \theta \leftarrow \theta - \eta\, \nabla_\theta \mathrm{CE}(x + \delta), \qquad
         \delta \leftarrow \Pi\bigl(\delta + \alpha\, s(\nabla_x \mathrm{CE}(x + \delta))\bigr),
 
-    both gradients from the same backward pass. The training loop sees `replays` and takes so many steps of the
+    both gradients from the same backward pass. The training loop takes so many steps of the
     optimizer on each batch; one of its steps, and one epoch, therefore costs `replays` of the usual ones, and a recipe
     divides its epochs by it. :math:`\delta` starts at zero and goes on from batch to batch, by place in the batch, as
     in the paper: a new batch begins with what was found for another one.
@@ -64,8 +64,12 @@ class Free:
         """Terms of a first replay, at the images themselves; `rng` is not used."""
         return Carried(self).forward(model, x, y)
 
-    def started(self, model: nn.Module, classes: int, examples: Tensor) -> nn.Module:
+    @property
+    def hooks(self) -> Hooks:
         """The same with a perturbation that goes on."""
+        return Hooks(replays=self.replays, start=self._start)
+
+    def _start(self, model: nn.Module, classes: int, examples: Tensor) -> nn.Module:
         distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
         if distributed and torch.distributed.get_world_size() > 1:
             raise TrainingError("free: expected one process, since what each carries along is its own; got several")

@@ -14,7 +14,7 @@ from holdfast.models.head import LinearHead, Whole, check_linear, linear_head
 from holdfast.objectives.passes import Passes
 from holdfast.rng import Streams
 from holdfast.threat.l2 import norm
-from holdfast.types import Classifier, Terms
+from holdfast.types import Classifier, Hooks, Terms
 
 NAME = "large_margin"
 
@@ -80,8 +80,12 @@ class LargeMargin:
         """Terms of the first step; `rng` is not used."""
         return Annealed(self, linear_head(model, NAME), Whole(NAME, checked=True)).forward(model, x, y)
 
-    def started(self, model: nn.Module, classes: int, examples: Tensor) -> nn.Module:
+    @property
+    def hooks(self) -> Hooks:
         """The same with a count of its steps."""
+        return Hooks(start=self._start)
+
+    def _start(self, model: nn.Module, classes: int, examples: Tensor) -> nn.Module:
         head = linear_head(model, NAME)
         check_linear(head, NAME)
         return Annealed(self, head, Whole(NAME))

@@ -27,7 +27,7 @@ from holdfast.objectives.per_example_state import places_of
 from holdfast.rng import Streams, streams
 from holdfast.threat.ball import Ball
 from holdfast.threat.shape import per_example
-from holdfast.types import Classifier, Terms, Threat
+from holdfast.types import Classifier, Hooks, Terms, Threat
 
 FARTHER = 1.05
 """How much farther than :math:`d_{max}` the bisection looks, as in the paper's code."""
@@ -102,9 +102,10 @@ class MMA:
         rng = streams(rng, x)
         return Budgets(self, model, rng.indices).forward(model, x, y, rng=rng)
 
-    def started(self, model: nn.Module, classes: int, examples: Tensor) -> nn.Module:
+    @property
+    def hooks(self) -> Hooks:
         """The same with a budget for every example."""
-        return Budgets(self, model, examples)
+        return Hooks(start=lambda model, classes, examples: Budgets(self, model, examples))
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,11 @@ class Budgets(nn.Module):
     def threat(self) -> Ball:
         """The norm and the distance beyond which an example is left alone."""
         return ball("mma", self.objective.threat)
+
+    @property
+    def hooks(self) -> Hooks:
+        """The search and the loss apart."""
+        return Hooks(search=self.search, loss=self.loss)
 
     def forward(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
         """Terms of a batch, whose budgets are remembered."""

@@ -28,7 +28,7 @@ from holdfast.objectives.per_example_state import places_of
 from holdfast.objectives.policy_loss import PolicyLoss
 from holdfast.rng import Streams, permutation, streams
 from holdfast.threat.shape import per_example
-from holdfast.types import Classifier, Examples, Terms, Threat
+from holdfast.types import Classifier, Examples, Hooks, Terms, Threat
 
 STRENGTHS = (0.0, *(10 ** (-0.5 + 4 * k / 6) for k in range(7)), math.inf)
 r""":math:`\alpha_t` of the paper: 0, 0.316, 1.46, 6.81, 31.6, 147, 681, 3162 and infinity."""
@@ -108,9 +108,10 @@ class PolicyTraining:
         terms: Terms = work(model, x, y, rng=rng)
         return terms
 
-    def started(self, model: nn.Module, classes: int, examples: Tensor) -> nn.Module:
+    @property
+    def hooks(self) -> Hooks:
         """The same with a memory of attacked images."""
-        return Choosing(self, model, examples)
+        return Hooks(start=lambda model, classes, examples: Choosing(self, model, examples))
 
 
 class Choosing(nn.Module):
@@ -138,6 +139,11 @@ class Choosing(nn.Module):
         self.register_buffer("alpha_0", torch.tensor(given, dtype=torch.float64))
         self.register_buffer("examples", examples.sort().values, persistent=False)
         self.register_buffer("seen", torch.zeros(len(examples), dtype=torch.int64))
+
+    @property
+    def hooks(self) -> Hooks:
+        """The images at hand, and what is made before an epoch."""
+        return Hooks(meet=self.meet, prepare=self.prepare)
 
     def meet(self, train: Examples, validation: Examples | None, *, augmented: bool) -> None:
         """Keep the images at hand: to remember attacked ones, and to find the crossing."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from holdfast.attacks.search import require_metric_threat
 from holdfast.losses import cross_entropy, kl_divergence
@@ -16,7 +16,7 @@ from holdfast.objectives.inner_maximisation import check_steps, climb, default_s
 from holdfast.objectives.passes import Passes
 from holdfast.objectives.two_steps import TwoSteps
 from holdfast.rng import Streams
-from holdfast.types import Classifier, Terms, Threat
+from holdfast.types import Classifier, Hooks, Terms, Threat
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,9 +68,10 @@ class TRADES:
         """Terms of a first batch."""
         return TwoSteps(self, model).forward(model, x, y, rng=rng)
 
-    def started(self, model: nn.Module, classes: int, examples: Tensor) -> nn.Module:
+    @property
+    def hooks(self) -> Hooks:
         """The same with statistics of its own, where `batch_stats` asks for them."""
-        return TwoSteps(self, model)
+        return Hooks(start=lambda model, classes, examples: TwoSteps(self, model))
 
     def search(self, statistics: Statistics, model: Classifier, x: Tensor, y: Tensor, rng: Streams) -> Tensor:
         """The point of each example where predictions differ most."""

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from holdfast.objectives.batch_stats import BatchStats, Statistics
 from holdfast.rng import Streams, streams
-from holdfast.types import Classifier, Terms
+from holdfast.types import Classifier, Hooks, Terms
 
 
 class Adversary(Protocol):
@@ -40,6 +40,11 @@ class TwoSteps(nn.Module):
         super().__init__()
         self.objective = objective
         self.statistics = Statistics(objective.batch_stats, model)
+
+    @property
+    def hooks(self) -> Hooks:
+        """The search and the loss apart."""
+        return Hooks(search=self.search, loss=self.loss)
 
     def forward(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
         """Terms of a batch."""

@@ -15,7 +15,7 @@ from holdfast.errors import CheckpointError, TrainingError
 from holdfast.models import to_safetensors
 from holdfast.models.pytorch_file import require_small
 from holdfast.recipe import Recipe
-from holdfast.runs import Bases, Splits, weights_metadata
+from holdfast.runs import Bases, Run, Splits, weights_metadata
 from holdfast.training.state import check_state
 
 FLUSH_SECONDS = 1.0
@@ -23,7 +23,7 @@ FLUSH_SECONDS = 1.0
 
 
 def weights_content(
-    recipe: Recipe, splits: Splits, state: dict[str, Tensor], epoch: int, bases: Bases | None = None
+    recipe: Recipe, splits: Splits, state: dict[str, Tensor], epoch: int, bases: Bases | None = None, *, kept: str
 ) -> bytes:
     """A file of weights, with recipe, hashes and the bases of a composite.
 
@@ -32,7 +32,7 @@ def weights_content(
     """
     bad = [name for name, tensor in state.items() if tensor.is_floating_point() and not tensor.isfinite().all()]
     if bad:
-        raise TrainingError(f"{recipe.name}: epoch {epoch}: expected finite weights, got others in {bad[0]}")
+        raise TrainingError(f"{recipe.name}: epoch {epoch}: expected finite weights, got others in {bad[0]}; {kept}")
     return to_safetensors(state, weights_metadata(recipe, splits, state, epoch, bases))
 
 
@@ -47,12 +47,22 @@ class TrainingFiles(dict[Path, bytes]):
     """Files of one run that wait to be written.
 
     Args:
-        state: the file that makes the others count; it appears last.
+        run: which; the file of its state makes the others count, and appears last.
     """
 
-    def __init__(self, state: Path) -> None:
+    def __init__(self, run: Run) -> None:
         super().__init__()
-        self._state, self._flushed = state, time.monotonic()
+        self._run, self._flushed = run, time.monotonic()
+
+    def have(self, path: Path) -> bool:
+        """Whether the file is there, or waits."""
+        return path in self or path.exists()
+
+    @property
+    def kept(self) -> str:
+        """Which weights are left when training fails, for people."""
+        last = self.have(self._run.weights("last"))
+        return f"the last good weights are in {self._run.path}" if last else "no weights were saved before"
 
     @property
     def seconds_since_flush(self) -> float:
@@ -64,7 +74,7 @@ class TrainingFiles(dict[Path, bytes]):
         if not at_once and self.seconds_since_flush < FLUSH_SECONDS:
             return
         if self:
-            files.write_together(dict(sorted(self.items(), key=lambda item: item[0] == self._state)))
+            files.write_together(dict(sorted(self.items(), key=lambda item: item[0] == self._run.state)))
             self.clear()
         self._flushed = time.monotonic()
 

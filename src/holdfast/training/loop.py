@@ -6,35 +6,34 @@ of the step, so the state to save is weights, optimizer, what an objective remem
 
 from __future__ import annotations
 
-import inspect
-import math
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import asdict
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from holdfast.errors import CheckpointError, RecipeError, TrainingError
-from holdfast.objectives.threat_warmup import has_growing_threat, warmup_share, with_budget_share
+from holdfast.objectives.threat_warmup import has_growing_threat, warmup_share
 from holdfast.objectives.weight_penalty import with_l1
 from holdfast.optim.schedules import multiplier
 from holdfast.recipe import Recipe
-from holdfast.rng import Streams, derive
+from holdfast.rng import Streams
 from holdfast.runs import Run, Splits, TrustedCode, find_bases, new_model, start_from
+from holdfast.training.at_work import AtWork
 from holdfast.training.batches import Batches
 from holdfast.training.checkpoint import TrainingFiles, load_state, state_content, weights_content
 from holdfast.training.collapse import CollapseWatch, remedy
 from holdfast.training.composites import fit_composite
 from holdfast.training.cost import Cost, now, standard_step
+from holdfast.training.fabric import launch, seeded, set_up
 from holdfast.training.memory import without_smaller_batch
 from holdfast.training.records import Epoch, Preparation, Step, cut, line
 from holdfast.training.running_mean import RunningMean
 from holdfast.training.selection import Judge
-from holdfast.training.state import check_optimizer, check_progress
-from holdfast.types import Alarmed, Curious, Preparing, Stateful, Terms
+from holdfast.training.state import check_optimizer, check_progress, of_this_recipe
+from holdfast.training.terms import Tally, require_finite
+from holdfast.types import Terms
 
 SAVE_SECONDS = 60.0
 """State is saved at the end of epochs, when training stops, and at least this often."""
@@ -100,58 +99,31 @@ class _Loop:
         *,
         trust: TrustedCode = False,
     ) -> None:
-        from lightning_fabric import Fabric
-
+        train = recipe.train
+        self.recipe, self.splits, self.run = recipe, splits, run
         self.bases = find_bases(recipe, splits, run, trust=trust)
         self.raw = new_model(recipe, splits, self.bases or None, trust=trust)
-        initial = self._start(recipe, run)
         assert splits.train is not None, "new_model refuses data without training images"
-        self.recipe, self.splits, self.run, self.data = recipe, splits, run, splits.train
-        train = recipe.train
-        try:
-            self.fabric = Fabric(**{**asdict(train.fabric), **_placed(device)})
-        except (ValueError, RuntimeError) as error:  # its own errors are of these kinds
-            raise RecipeError(f"train.fabric: {str(error).splitlines()[0]}") from None
-        self.fabric.launch()
-        self.fabric.barrier()  # the first process has made the directory ready
+        initial = None
+        if train.init_from is not None and not run.state.exists():  # else it goes on from a state of its own
+            initial = start_from(self.raw, train.init_from, seed=recipe.seed, run=run)
+        self.fabric = launch(train.fabric, device)
         if initial is not None and self.fabric.is_global_zero:
             run.record(init_from=initial)
         if self.bases and self.fabric.is_global_zero:
             run.record(bases=self.bases)
-        model, self.optimizer = self.fabric.setup(self.raw, train.optimizer(self.raw.parameters()))
-        for method in ("features", "stages", "moments", "decide"):
-            if inspect.ismethod(getattr(self.raw, method, None)):  # layers of foreign networks have such names, too
-                model.mark_forward_method(method)
-        # Fabric refuses gradients that do not go through it, of which objectives take many on the way to their loss;
-        # the loss itself does go through it.
-        model._register_backward_hook = _as_it_is
-        self.model = model
-        self.objective: Any = train.objective
-        if isinstance(train.objective, Stateful):
-            self.objective = train.objective.started(self.raw, len(splits.classes), self.data.index)
-        if isinstance(self.objective, nn.Module):
-            self.objective.to(self.fabric.device)
-        if isinstance(self.objective, Curious):
-            self.objective.meet(self.data, splits.validation, augmented=bool(recipe.data.augment))
+        self.model, self.optimizer = set_up(self.fabric, self.raw, train.optimizer(self.raw.parameters()))
+        self.objective = AtWork(train.objective, self.raw, len(splits.classes), splits.train, self.fabric.device)
+        self.objective.hooks.meet(splits.train, splits.validation, augmented=bool(recipe.data.augment))
         self.mean = RunningMean(self.raw, train.ema) if train.ema is not None else None
         self.judge = Judge(train.selection, splits.validation, recipe.seed)
-        self.watch = CollapseWatch(
-            self.data, remedy(adversarial=has_growing_threat(train.objective), warmup=train.threat_warmup)
-        )
-        self.batches = Batches(recipe, self.data, len(splits.classes))
-        self.replays = int(getattr(train.objective, "replays", 1))
-        self.step, self.finished, self.seconds, self.step_seconds = 0, 0, 0.0, 0.0
+        advice = remedy(adversarial=has_growing_threat(train.objective), warmup=train.threat_warmup)
+        self.watch = CollapseWatch(splits.train, advice)
+        self.batches = Batches(recipe, splits.train, len(splits.classes))
+        self.step, self.finished, self.prepared, self.tally = 0, 0, False, Tally()
         self.standard_seconds: float | None = None
-        self.prepared = False
-        self.sums: dict[str, float] = {}
-        self.files = TrainingFiles(run.state)
+        self.files = TrainingFiles(run)
         self.lines = self._resume()
-
-    def _start(self, recipe: Recipe, run: Run) -> dict[str, Any] | None:
-        """Weights of another run, unless this one has a state of its own to go on from; facts about them."""
-        if recipe.train.init_from is None or run.state.exists():
-            return None
-        return start_from(self.raw, recipe.train.init_from, seed=recipe.seed, run=run)
 
     @property
     def per_epoch(self) -> int:
@@ -166,27 +138,26 @@ class _Loop:
         """Whether all steps of an epoch are done and its end is not."""
         return self.step == (self.finished + 1) * self.per_epoch
 
+    @property
+    def place(self) -> str:
+        """The step under way, for people."""
+        return f"{self.recipe.name}: step {self.step + 1} (epoch {self.step // self.per_epoch + 1})"
+
     def fixed_batch_size(self) -> AbstractContextManager[None]:
         """Stop where a step runs out of memory, see `without_smaller_batch`."""
-        where = f"{self.recipe.name}: step {self.step + 1} (epoch {self.step // self.per_epoch + 1})"
-        saved = self.run.state in self.files or self.run.state.exists()
-        return without_smaller_batch(where, self.recipe.train.batch_size, saved=saved)
+        return without_smaller_batch(self.place, self.recipe.train.batch_size, saved=self.files.have(self.run.state))
 
     def prepare(self) -> Iterator[Preparation]:
         """What the objective makes before the epoch, or the rest of it."""
-        if isinstance(self.objective, Preparing):
-            epoch, batch = divmod(self.step, self.per_epoch)
-            like, started = torch.empty(0, device=self.fabric.device), time.monotonic()
-            for done, total in self.objective.prepare(self.batches.ahead(epoch, batch), like):
-                self._count(time.monotonic() - started)
-                yield Preparation(done, total, epoch + 1)
-                started = time.monotonic()
+        epoch, batch = divmod(self.step, self.per_epoch)
+        like, started = torch.empty(0, device=self.fabric.device), time.monotonic()
+        for done, total in self.objective.hooks.prepare(self.batches.ahead(epoch, batch), like):
+            seconds = time.monotonic() - started  # a part of the epoch and of what its steps cost
+            self.tally.seconds += seconds
+            self.tally.step_seconds += seconds
+            yield Preparation(done, total, epoch + 1)
+            started = time.monotonic()
         self.prepared = True
-
-    def _count(self, seconds: float) -> None:
-        """Preparing is a part of the epoch and of what its steps cost."""
-        self.seconds += seconds
-        self.step_seconds += seconds
 
     def advance(self) -> Step:
         """One step: a batch, as often as the objective wants it."""
@@ -197,14 +168,12 @@ class _Loop:
         if self.standard_seconds is None:
             self.standard_seconds = self._standard_step(x, y)
         working = now(self.fabric.device)
-        for replay in range(self.replays):
+        for replay in range(self.objective.replays):
             terms = self._update(x, y, index, epoch, replay)
         self.step += 1
-        for name, value in {"total": terms.total, **terms.parts}.items():
-            self.sums[name] = self.sums.get(name, 0.0) + float(value.detach()) * len(index)
-        self.sums["examples"] = self.sums.get("examples", 0.0) + len(index)
-        self.step_seconds += now(self.fabric.device) - working
-        self.seconds += time.monotonic() - started
+        self.tally.add(terms, len(index))
+        self.tally.step_seconds += now(self.fabric.device) - working
+        self.tally.seconds += time.monotonic() - started
         return Step(self.step, self.recipe.train.epochs * self.per_epoch, epoch + 1, float(terms.total.detach()))
 
     def _update(self, x: Tensor, y: Tensor, index: Tensor, epoch: int, replay: int) -> Terms:
@@ -213,18 +182,15 @@ class _Loop:
         lr = train.optimizer.lr * multiplier(train.schedule, train.warmup, self.step, self.per_epoch, train.epochs)
         for group in self.optimizer.param_groups:
             group["lr"] = lr
-        self._grow_threat()
+        if train.threat_warmup:  # a function of the step, so that nothing needs saving
+            share = warmup_share(train.threat_warmup, self.step, train.epochs * self.per_epoch)
+            self.objective.give_budget_share(share)
         self.model.train()
         again = f", replay {replay}" if replay else ""
         with self._own_randomness(again):
             rng = Streams(seed, f"objective in epoch {epoch}{again}", index)
             terms = with_l1(self.objective(self.model, x, y, rng=rng), self.raw.parameters(), train.l1)
-        loss = float(terms.total.detach())
-        if not math.isfinite(loss):
-            raise TrainingError(
-                f"{self.recipe.name}: step {self.step + 1} (epoch {epoch + 1}): expected a finite loss, got {loss}; "
-                f"batch of examples {_some(index)}; {self._kept()}"
-            )
+        require_finite(terms.total, self.place, index, self.files.kept)
         self.optimizer.zero_grad()
         self.fabric.backward(terms.total)
         if train.clip is not None:
@@ -234,28 +200,11 @@ class _Loop:
             self.mean.update(self.raw)
         return terms
 
-    def _grow_threat(self) -> None:
-        """Give the adversary its budget of this step; a function of the step, so that nothing needs saving."""
-        train = self.recipe.train
-        if train.threat_warmup == 0:
-            return
-        share = warmup_share(train.threat_warmup, self.step, train.epochs * self.per_epoch)
-        objective = with_budget_share(train.objective, share)
-        if isinstance(self.objective, nn.Module):
-            self.objective.objective = objective  # type: ignore[assignment]
-        else:
-            self.objective = objective
-
     def _standard_step(self, x: Tensor, y: Tensor) -> float:
         """What a standard step costs here and now, for comparison."""
         self.model.train()
         with self._own_randomness(", standard"):
             return standard_step(self.model, self.recipe.train.optimizer, x, y)
-
-    def _kept(self) -> str:
-        last = self.run.weights("last")
-        kept = last in self.files or last.exists()
-        return f"the last good weights are in {self.run.path}" if kept else "no weights were saved before"
 
     def finish_epoch(self) -> Epoch:
         """Judge, write metrics and weights, and last the state that makes them count."""
@@ -264,19 +213,18 @@ class _Loop:
         weights = self._weights()
         judged = self.raw if self.mean is None else self.mean.model
         verdict, collapse = self.judge(judged, number, self.recipe.train.epochs), self.watch(judged)
-        examples = self.sums.pop("examples")
-        means = {name: total / examples for name, total in self.sums.items()}
-        self.seconds += time.monotonic() - started
+        means, self.tally.seconds = self.tally.means(), self.tally.seconds + time.monotonic() - started
         lr = float(self.optimizer.param_groups[0]["lr"])
-        alarm = collapse or (self.objective.alarm() if isinstance(self.objective, Alarmed) else None)
-        scores, best = verdict.scores, verdict.best
-        epoch = Epoch(number, self.step, lr, means, scores, best, self.seconds, self._cost(), alarm, verdict.halved)
+        alarm = collapse or self.objective.hooks.alarm()
+        epoch = Epoch(
+            number, self.step, lr, means, verdict.scores, verdict.best, self.tally.seconds, self._cost(), alarm,
+            verdict.halved,
+        )  # fmt: skip
         if self.fabric.is_global_zero:
             self.lines.append(line(epoch))
             self._keep_weights(["best", "last"] if verdict.best else ["last"], weights, number)
             self.files[self.run.metrics] = b"".join(self.lines)
-        self.sums, self.seconds, self.step_seconds = {}, 0.0, 0.0
-        self.finished, self.prepared = number, False
+        self.finished, self.prepared, self.tally = number, False, Tally()
         self._keep_state()
         self.files.flush(at_once=self.done)
         return epoch
@@ -294,10 +242,7 @@ class _Loop:
     def _keep_weights(
         self, labels: list[str], weights: dict[str, Tensor], epoch: int, recipe: Recipe | None = None
     ) -> None:
-        try:
-            content = weights_content(recipe or self.recipe, self.splits, weights, epoch, self.bases)
-        except TrainingError as error:
-            raise TrainingError(f"{error}; {self._kept()}") from None
+        content = weights_content(recipe or self.recipe, self.splits, weights, epoch, self.bases, kept=self.files.kept)
         for label in labels:
             self.files[self.run.weights(label)] = content
 
@@ -306,7 +251,7 @@ class _Loop:
         if self.standard_seconds is None:
             return None
         passes = getattr(self.recipe.train.objective, "passes", None)
-        return Cost.of(self.step_seconds / self.per_epoch, self.standard_seconds, passes)
+        return Cost.of(self.tally.step_seconds / self.per_epoch, self.standard_seconds, passes)
 
     def save(self) -> None:
         """Write the state, and what waits to be written."""
@@ -320,14 +265,12 @@ class _Loop:
             "model": self.raw.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "mean": self.mean.model.state_dict() if self.mean is not None else None,
-            "objective": self.objective.state_dict() if isinstance(self.objective, nn.Module) else None,
+            "objective": self.objective.state(),
             "judge": self.judge.state(),
             "collapsed_epochs": self.watch.epochs,
             "step": self.step,
             "finished": self.finished,
-            "sums": self.sums,
-            "seconds": self.seconds,
-            "step_seconds": self.step_seconds,
+            **asdict(self.tally),
         }
         self.files[self.run.state] = state_content(state)
 
@@ -336,54 +279,23 @@ class _Loop:
         state = load_state(self.run.state)
         if state is None:
             return cut(self.run.metrics, 0)
-        try:
+        with of_this_recipe(self.run.state):
             check_progress(state, self.per_epoch)
-            optimizer = self.recipe.train.optimizer
-            check_optimizer(state["optimizer"], self.optimizer.param_groups, optimizer)
+            check_optimizer(state["optimizer"], self.optimizer.param_groups, self.recipe.train.optimizer)
             self.raw.load_state_dict(state["model"])
             self.optimizer.load_state_dict(state["optimizer"])
             if self.mean is not None:
                 self.mean.model.load_state_dict(state["mean"])
-            if isinstance(self.objective, nn.Module):
-                self.objective.load_state_dict(state["objective"])
+            self.objective.resume(state["objective"])
             self.judge.resume(state["judge"])
-        except (RuntimeError, ValueError, LookupError, TypeError, AttributeError, AssertionError) as error:
-            line = str(error).partition("\n")[0] or type(error).__name__
-            raise CheckpointError(
-                f"{self.run.state}: expected training state of this recipe ({line}); start over with --fresh"
-            ) from None
-        self.step, self.finished = state["step"], state["finished"]
-        self.sums, self.seconds = state["sums"], state["seconds"]
-        self.step_seconds = state.get("step_seconds", 0.0)
+        self.step, self.finished, self.tally = state["step"], state["finished"], Tally.of(state)
         self.watch.epochs = state.get("collapsed_epochs", 0)
         return cut(self.run.metrics, self.finished)
 
-    @contextmanager
-    def _own_randomness(self, purpose: str = "") -> Iterator[None]:
-        """Seed torch's global generators by the step, for layers such as dropout, and give them back as they were."""
-        device = self.fabric.device
-        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            torch.default_generator.manual_seed(derive(self.recipe.seed, f"step {self.step}{purpose}"))
-            if device.type == "cuda":
-                torch.cuda.manual_seed(derive(self.recipe.seed, f"step {self.step}{purpose}"))
-            yield
+    def _own_randomness(self, purpose: str = "") -> AbstractContextManager[None]:
+        """Of this step, for layers such as dropout."""
+        return seeded(self.fabric.device, self.recipe.seed, f"step {self.step}{purpose}")
 
     def _weights(self) -> dict[str, Tensor]:
         model = self.raw if self.mean is None else self.mean.model
         return {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
-
-
-def _placed(device: torch.device | None) -> dict[str, Any]:
-    """Fabric's arguments for one device; empty for the device of the recipe."""
-    if device is None:
-        return {}
-    return {"accelerator": device.type, "devices": 1 if device.index is None else [device.index]}
-
-
-def _as_it_is(tensor: Tensor) -> Tensor:
-    return tensor
-
-
-def _some(index: Tensor) -> str:
-    shown = ", ".join(str(int(i)) for i in index[:8])
-    return f"{shown}, ... ({len(index)})" if len(index) > 8 else shown

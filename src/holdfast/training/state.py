@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 
+from holdfast.errors import CheckpointError
 from holdfast.models.weights import DTYPES
 from holdfast.records import check_fields
 
@@ -57,6 +60,25 @@ def check_state(state: Any) -> dict[str, Any]:
         if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
             raise ValueError(f"{name}: expected all values; it repeats a few that it holds")
     return state
+
+
+@contextmanager
+def of_this_recipe(path: Path) -> Iterator[None]:
+    """Whatever a state that does not fit raises, in one line.
+
+    Args:
+        path: of the state.
+
+    Raises:
+        CheckpointError: in its place.
+    """
+    try:
+        yield
+    except (RuntimeError, ValueError, LookupError, TypeError, AttributeError, AssertionError) as error:
+        line = str(error).partition("\n")[0] or type(error).__name__
+        raise CheckpointError(
+            f"{path}: expected training state of this recipe ({line}); start over with --fresh"
+        ) from None
 
 
 def check_progress(state: Mapping[str, Any], per_epoch: int) -> None:

@@ -1,0 +1,61 @@
+"""The objective of a recipe while a network is trained with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from holdfast.data import Split
+from holdfast.objectives.threat_warmup import with_budget_share
+from holdfast.rng import Streams
+from holdfast.types import Classifier, Hooks, Objective, Terms, hooks_of
+
+
+class AtWork:
+    """An objective with what it remembers, and with the budget that its adversary has got by now.
+
+    Args:
+        settings: the objective of the recipe.
+        model: the network that will be trained.
+        classes: how many classes there are.
+        data: the training images.
+        device: where the work is done.
+    """
+
+    def __init__(
+        self, settings: Objective, model: nn.Module, classes: int, data: Split, device: torch.device
+    ) -> None:  # fmt: skip
+        hooks = hooks_of(settings)
+        self.settings, self.replays = settings, hooks.replays
+        self.objective: Any = settings if hooks.start is None else hooks.start(model, classes, data.index)
+        if isinstance(self.objective, nn.Module):
+            self.objective.to(device)
+
+    @property
+    def hooks(self) -> Hooks:
+        """Of the objective at work."""
+        return hooks_of(self.objective)
+
+    def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams) -> Terms:
+        """Terms of a batch."""
+        terms: Terms = self.objective(model, x, y, rng=rng)
+        return terms
+
+    def give_budget_share(self, share: float) -> None:
+        """Multiply the full budget of the adversary; what is remembered is left alone."""
+        objective = with_budget_share(self.settings, share)
+        if isinstance(self.objective, nn.Module):
+            self.objective.objective = objective  # type: ignore[assignment]
+        else:
+            self.objective = objective
+
+    def state(self) -> dict[str, Any] | None:
+        """What is remembered; None where nothing can be."""
+        return self.objective.state_dict() if isinstance(self.objective, nn.Module) else None
+
+    def resume(self, state: dict[str, Any] | None) -> None:
+        """Remember what a state says."""
+        if isinstance(self.objective, nn.Module):
+            self.objective.load_state_dict(state)  # type: ignore[arg-type]
