@@ -14,6 +14,7 @@ SOURCE = Path(holdfast.__file__).parent
 # The list of the design, with statistics before results (which gives intervals).
 ORDER = [
     "errors",
+    "registry",
     "budget",
     "halving",
     "files",
@@ -26,6 +27,8 @@ ORDER = [
     "parquet",
     "rng",
     "types",
+    "families",
+    "promises",
     "statistics",
     "traits",
     "earlier",

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from holdfast.attacks import ATTACKS, FGSM, PGD, AutoAttack, Transfer
-from holdfast.certify import CERTIFIERS
-from holdfast.corruptions import CORRUPTIONS, Clean, GaussianNoise, UniformNoise
+from holdfast.attacks.autoattack import AutoAttack
+from holdfast.attacks.fgsm import FGSM
+from holdfast.attacks.pgd import PGD
+from holdfast.attacks.transfer import Transfer
 from holdfast.corruptions.common import SEVERITIES, STANDARD, Common
+from holdfast.corruptions.noise import Clean, GaussianNoise, UniformNoise
 from holdfast.corruptions.stored import Stored
 from holdfast.errors import RecipeError, unknown
+from holdfast.families import CHECKS
 from holdfast.losses import difference_of_logits_ratio
 from holdfast.threat import L1, L2, Linf
 from holdfast.types import Attack, Certifier, Corruption
 
+__all__ = ["CHECKS", "PRESETS", "Check", "is_attack", "is_certifier", "preset"]
+
 Check = Corruption | Stored | Attack | Transfer | Certifier
 """What a ledger row is about: a corruption (clean images and stored ones too), an attack or a certificate."""
-
-CHECKS: dict[str, type[Corruption] | type[Attack] | type[Certifier] | type[Stored] | type[Transfer]] = {
-    **CORRUPTIONS,
-    "stored": Stored,
-    **ATTACKS,
-    "transfer": Transfer,
-    **CERTIFIERS,
-}
 
 
 def _quick() -> list[Check]:

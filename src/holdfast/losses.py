@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from holdfast.families import LOSSES as LOSSES
 from holdfast.types import Loss
 
 
@@ -81,14 +82,6 @@ class Towards:
 def towards(loss: Loss) -> Towards:
     """Turn a loss to climb away from a label into one to climb towards it."""
     return Towards(loss)
-
-
-LOSSES: dict[str, Loss] = {
-    "cross_entropy": cross_entropy,
-    "margin": margin,
-    "dlr": difference_of_logits_ratio,
-}
-"""The losses of labels that a recipe may name."""
 
 
 def _at(logits: Tensor, y: Tensor) -> Tensor:

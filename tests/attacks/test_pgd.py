@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from holdfast.attacks import FGSM, PGD
-from holdfast.attacks.schedule import STEP_SCHEDULES, constant, cosine, halving, linear
+from holdfast.attacks.schedule import constant, cosine, halving, linear
 from holdfast.attacks.search import Aim, Front
+from holdfast.families import STEP_SCHEDULES
 from holdfast.losses import cross_entropy, margin
 from holdfast.queries import Counted
 from holdfast.rng import Streams

@@ -10,8 +10,9 @@ from scipy.special import ndtr, ndtri
 
 from holdfast.certify.bounds import BOUNDS, Question, Tally, expected_radius, unanimous
 from holdfast.certify.noise import Gaussian, Laplace, Uniform
-from holdfast.certify.sampling import BLOCK, SAMPLINGS, Decision, Fixed, FullRadius
+from holdfast.certify.sampling import BLOCK, Decision, Fixed, FullRadius
 from holdfast.certify.settle import check_possible, settle
+from holdfast.families import SAMPLINGS
 from holdfast.statistics import lower_bounds
 from tests import chance
 

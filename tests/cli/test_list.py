@@ -4,12 +4,12 @@ import re
 
 import pytest
 
-from holdfast.cli.list import FAMILIES, _describe, _entries, plain_text
+from holdfast.cli.list import FAMILIES, _describe, _names, plain_text
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_no_source_code_of_latex_is_shown(family):
-    for name, entry in _entries(family).items():
+    for name, entry in _names(family).items():
         about = _describe(entry)["about"]
         assert about, name
         assert not re.search(r"\\|\$|:math:|`|_\{|\^\{|\b[bB]ig+[lr]?\b|bigr|\w(theta|sigma|alpha)\b", about), about

@@ -147,7 +147,7 @@ def test_a_network_that_cannot_be_built_does_not_take_the_others_with_it(tmp_pat
         ([3], {}, "expected a file, its content as a mapping"),
         (RECIPE, {"only": "sound"}, "only: expected a list of variants; got the text 'sound'"),
         (RECIPE, {"device": "tpu9"}, "device: expected a device of this machine, such as cpu; got 'tpu9'"),
-        ({**RECIPE, "seed": object()}, {}, "recipe: expected plain values"),
+        ({**RECIPE, "seed": object()}, {}, "recipe: seeds: expected a list of different whole numbers"),
         ("no.yaml", {}, "no.yaml: expected a recipe in YAML"),
     ],
 )

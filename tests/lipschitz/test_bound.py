@@ -13,7 +13,8 @@ from holdfast.lipschitz import Downsampling, GroupSort, Householder, OrthogonalC
 from holdfast.lipschitz.bound import lipschitz_bound
 from holdfast.lipschitz.margins import margin_growth
 from holdfast.losses import margin
-from holdfast.models import MODELS, ResNet, build
+from holdfast.models import MODELS, build
+from holdfast.models.resnet import ResNet
 from holdfast.rng import Streams
 from holdfast.testing.untouched import same_module, same_random_states, same_tensors
 from tests.contracts import cheap

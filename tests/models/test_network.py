@@ -5,7 +5,8 @@ import pytest
 import torch
 from torch import nn
 
-from holdfast.models import Linear, Network, Normalise, build, normalised
+from holdfast.models import Network, Normalise, build, normalised
+from holdfast.models.linear import Linear
 
 
 def test_normalise_works_per_channel_and_is_saved():

@@ -6,7 +6,11 @@ from torch import nn
 
 from holdfast.corruptions import Clean, GaussianNoise
 from holdfast.errors import ModelError
-from holdfast.models import CNN, MLP, ResNet, ViT, build
+from holdfast.models import build
+from holdfast.models.cnn import CNN
+from holdfast.models.mlp import MLP
+from holdfast.models.resnet import ResNet
+from holdfast.models.vit import ViT
 from holdfast.questions.features.measurement import Layer, feature_layers, feature_maps, layer_names, layers_of, pooled
 from holdfast.rng import Streams
 from holdfast.testing.untouched import same_module, same_random_states, same_tensors

@@ -7,7 +7,8 @@ from holdfast.ensembles import AdaptiveCompositeOfRuns
 from holdfast.errors import RecipeError
 from holdfast.objectives import CleanAndNoisy
 from holdfast.recipe import parse_recipes, parse_stored
-from holdfast.recipe.stored import FORMER, with_former_values
+from holdfast.recipe.schema import FAMILIES
+from holdfast.recipe.stored import with_former_values
 from holdfast.runs import Run
 from tests.tampering import put
 
@@ -48,7 +49,8 @@ def test_former_values_of_a_group_count_where_it_is_stored():
 
 
 def test_former_values_are_those_of_fields_and_not_their_defaults():
-    assert set(FORMER) == {"adaptive_composite", "clean_and_noisy", "down_up", "probability"}
+    former = {name for family in FAMILIES.values() for name, kind in family.items() if hasattr(kind, "former")}
+    assert former == {"adaptive_composite", "clean_and_noisy", "down_up", "probability"}
     assert AdaptiveCompositeOfRuns(standard="a", robust="b").maps not in AdaptiveCompositeOfRuns.former.values()
     for kind in (CleanAndNoisy, DownUp):
         assert all(getattr(kind(), name) != value for name, value in kind.former.items())

@@ -26,36 +26,7 @@ from holdfast.attacks.starting import StartingFrom
 from holdfast.attacks.targeted import Targeted
 from holdfast.attacks.torchattacks import Torchattacks
 from holdfast.attacks.transfer import Transfer, Transferred
-from holdfast.types import Attack
-
-ATTACKS: dict[str, type[Attack]] = {
-    "fgsm": FGSM,
-    "rfgsm": RFGSM,
-    "bim": BIM,
-    "pgd": PGD,
-    "apgd": APGD,
-    "apgd_targeted": TargetedAPGD,
-    "fab": FAB,
-    "deepfool": DeepFool,
-    "ddn": DDN,
-    "fmn": FMN,
-    "cw": CW,
-    "cw_linf": CWLinf,
-    "square": Square,
-    "simba": SimBA,
-    "spsa": SPSA,
-    "nes": NES,
-    "hopskipjump": HopSkipJump,
-    "boundary": Boundary,
-    "autoattack": AutoAttack,
-    "eight_bit": EightBit,
-    "eot": EOT,
-    "targeted": Targeted,
-    "aimed": Aimed,
-    "foolbox": Foolbox,
-    "torchattacks": Torchattacks,
-    "art": ART,
-}
+from holdfast.families import ATTACKS
 
 __all__ = [
     "APGD",

@@ -34,14 +34,6 @@ def halving(progress: float) -> float:
     return 0.5 ** math.floor(4 * progress)
 
 
-STEP_SCHEDULES: dict[str, StepSchedule] = {
-    "constant": constant,
-    "linear": linear,
-    "cosine": cosine,
-    "halving": halving,
-}
-
-
 def annealed(first: float, last: float, step: int, steps: int) -> float:
     r""":math:`b + (a - b)(1 + \cos(\pi t / T)) / 2`: from `first` at step 0 towards `last` at step `steps`."""
     return last + (first - last) * (1 + math.cos(math.pi * step / steps)) / 2

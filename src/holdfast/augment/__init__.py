@@ -10,19 +10,7 @@ from holdfast.augment.pixmix import PixMix
 from holdfast.augment.randaugment import RandAugment, TrivialAugment
 from holdfast.augment.soft import augmented, soften, softens
 from holdfast.augment.spider import Spider
-from holdfast.types import Augmentation
-
-AUGMENTATIONS: dict[str, Augmentation] = {
-    "random_crop": RandomCrop(),
-    "horizontal_flip": HorizontalFlip(),
-    "spider": Spider(),
-    "augmix": AugMix(),
-    "pixmix": PixMix(),
-    "deepaugment": DeepAugment(),
-    "randaugment": RandAugment(),
-    "trivialaugment": TrivialAugment(),
-}
-"""Augmentations by name."""
+from holdfast.families import AUGMENTATIONS
 
 __all__ = [
     "AUGMENTATIONS",

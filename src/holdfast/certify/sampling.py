@@ -212,6 +212,3 @@ class Decision:
 
 LAST_LOOK = 0.25
 """Share of alpha that `Decision` keeps for its last look."""
-
-SAMPLINGS: dict[str, type[Sampling]] = {"fixed": Fixed, "full_radius": FullRadius, "decision": Decision}
-"""When to stop, by name."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
+from typer.core import TyperGroup
 
 from holdfast.cli.drawing import drawn
 from holdfast.cli.groups import ImageOptions, NetworkOptions, WorkOptions, grouped
@@ -108,7 +110,7 @@ def question_of(name: str, stated: Mapping[str, Any]) -> Question:
             values[field] = load_yaml(f"[{text}]" if listed else text) if isinstance(text, str) else text
         except yaml.YAMLError:
             raise RecipeError(f"--{dashed(field)}: expected a value as a recipe has it; got {text!r}") from None
-    question = parse(Question, {name: values}, where=lambda path: _place(name, path))
+    question = parse(Question, {name: values}, where=lambda path: _place(name, path), code_allowed=True)
     return cast("Question", question)
 
 
@@ -174,6 +176,35 @@ def _chosen(ready: Ready, images: ImageOptions) -> Split:
     return test if images.subset is None else data.subset(test, images.subset, ready.splits.test_seed)
 
 
-app = typer.Typer(help="Measure properties of networks; repeat the command to resume.", no_args_is_help=True)
-for _name, _kind in QUESTIONS.items():
-    app.command(dashed(_name), help=summary(_kind))(_command_of(_name, _kind))
+class Commands(TyperGroup):
+    """A command for each question; those of installed packages are imported when one is used or described."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of all commands."""
+        return [*super().list_commands(ctx), *map(dashed, filter(QUESTIONS.package, QUESTIONS))]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of this name; of a package that is broken, one that says so."""
+        name = next((one for one in filter(QUESTIONS.package, QUESTIONS) if dashed(one) == cmd_name), None)
+        if name is None:
+            return super().get_command(ctx, cmd_name)
+        own = typer.Typer()
+        try:
+            kind = QUESTIONS[name]
+            own.command(cmd_name, help=summary(kind))(_command_of(name, kind))
+        except RecipeError as error:
+            own.command(cmd_name, help=f"Cannot be used: {error}.")(partial(_refuse, name))
+        return typer.main.get_command(own)
+
+
+def _refuse(name: str) -> None:
+    """Say why a question of a package cannot be used."""
+    _ = QUESTIONS[name]
+
+
+app = typer.Typer(
+    cls=Commands, help="Measure properties of networks; repeat the command to resume.", no_args_is_help=True
+)
+for _name in QUESTIONS:
+    if not QUESTIONS.package(_name):
+        app.command(dashed(_name), help=summary(QUESTIONS[_name]))(_command_of(_name, QUESTIONS[_name]))

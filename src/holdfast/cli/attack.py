@@ -126,7 +126,7 @@ def described(kind: Any, option: str, name: str, fields: dict[str, Any], more: S
 
     for text in more:
         override(fields, text, FAMILIES[kind].get(name), example=example)
-    return parse(kind, {name: fields}, where=lambda path: f"{option} {'.'.join(path)}".strip())
+    return parse(kind, {name: fields}, where=lambda path: f"{option} {'.'.join(path)}".strip(), code_allowed=True)
 
 
 def label_of(attack: Check) -> str:

@@ -107,8 +107,8 @@ def _sampling(method: str, sampling: str | None, radii: Sequence[float] | None) 
     from holdfast.types import Certifier
 
     kind = FAMILIES[Certifier].get(method)
-    family = FAMILIES.get(hints_of(kind).get("sampling"), {}) if kind is not None else {}
-    entry = family.get(sampling or "")
+    family = FAMILIES.get(hints_of(kind).get("sampling")) if kind is not None else None
+    entry = family.get(sampling or "") if family is not None else None
     asks = entry is not None and "radii" in {field.name for field in dataclasses.fields(entry)}
     if asks and radii is None:
         raise RecipeError(f"--sampling {sampling}: expected --radii, which it decides about, such as 0,0.25,0.5")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,8 +24,8 @@ TrustCode = Annotated[
 ]
 
 
-def allowed_code(recipes: Sequence[Recipe], file: Path, *, trust: bool) -> frozenset[str]:
-    """The calls of factories that recipes may make: all they name, if the user allows it now or did before.
+def allowed_code(recipes: Sequence[Recipe | Any], file: Path, *, trust: bool) -> frozenset[str]:
+    """The code of others that recipes may run: all they name, if the user allows it now or did before.
 
     Raises:
         RecipeError: if they name some and are not trusted, with what would run and the remedy.
@@ -47,7 +47,7 @@ def allowed_code(recipes: Sequence[Recipe], file: Path, *, trust: bool) -> froze
 
 
 def in_words(code: Mapping[str, Path | None]) -> str:
-    """Calls of factories, options included, with their files."""
+    """Calls of factories and methods, options and fields included, with their files."""
     return ", ".join(call if file is None else f"{call} ({file})" for call, file in code.items())
 
 

@@ -121,7 +121,7 @@ def _catalogue(root: Path | None) -> list[dict[str, Any]]:
     from holdfast.data import DATASETS, FILES, data_root
 
     rows: list[dict[str, Any]] = []
-    for name, source in DATASETS.items():
+    for name, source in DATASETS.usable():
         if not isinstance(source, type):
             size = sum(file.size for file in FILES[name]) if name in FILES else None
             rows.append({"name": name, "place": _place(source, root), "download": size})

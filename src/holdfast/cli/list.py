@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -11,26 +12,10 @@ import typer
 from holdfast.cli.options import Json
 from holdfast.cli.output import echo_json
 from holdfast.errors import RecipeError, unknown
+from holdfast.families import ALL
+from holdfast.registry import Registry
 
-FAMILIES = {
-    "models": ("holdfast.ensembles", "ARCHITECTURES"),
-    "mixings": ("holdfast.ensembles", "MIXINGS"),
-    "data": ("holdfast.data", "DATASETS"),
-    "augmentations": ("holdfast.augment", "AUGMENTATIONS"),
-    "objectives": ("holdfast.objectives", "OBJECTIVES"),
-    "optimizers": ("holdfast.optim", "OPTIMIZERS"),
-    "schedules": ("holdfast.optim", "SCHEDULES"),
-    "checks": ("holdfast.checks", "CHECKS"),
-    "attacks": ("holdfast.attacks", "ATTACKS"),
-    "certifiers": ("holdfast.certify", "CERTIFIERS"),
-    "corruptions": ("holdfast.corruptions", "CORRUPTIONS"),
-    "threats": ("holdfast.threat", "THREATS"),
-    "losses": ("holdfast.losses", "LOSSES"),
-    "step_schedules": ("holdfast.attacks.schedule", "STEP_SCHEDULES"),
-    "samplings": ("holdfast.certify.sampling", "SAMPLINGS"),
-    "questions": ("holdfast.questions", "QUESTIONS"),
-    "presets": ("holdfast.checks", "PRESETS"),
-}
+FAMILIES = (*ALL, "presets")
 
 
 def command(
@@ -41,31 +26,52 @@ def command(
     from holdfast.cli.screen import table
 
     if family is None:
-        rows: list[list[str]] = [[name, ", ".join(_entries(name))] for name in FAMILIES]
+        rows: list[list[str]] = [[name, ", ".join(_labelled(name))] for name in FAMILIES]
         if as_json:
-            echo_json({name: list(_entries(name)) for name in FAMILIES})
+            echo_json({name: list(_names(name)) for name in FAMILIES})
         else:
             table(["family", "names"], rows, numbers=False)
         return
     if family not in FAMILIES:
         raise RecipeError(f"list: {unknown(family, FAMILIES)}")
-    described = {name: _describe(entry) for name, entry in _entries(family).items()}
+    described = {name: _described(family, name) for name in _names(family)}
     if as_json:
         echo_json(described)
-    else:
-        table(
-            ["name", "fields", "what it is"],
-            [[name, ", ".join(d["fields"]) or "-", d["about"]] for name, d in described.items()],
-            numbers=False,
-        )
+        return
+    table(
+        ["name", "fields", "what it is"],
+        [
+            [label, ", ".join(d["fields"]) or "-", d["about"]]
+            for label, d in zip(_labelled(family), described.values(), strict=True)
+        ],
+        numbers=False,
+    )
 
 
-def _entries(family: str) -> dict[str, Any]:
-    import importlib
+def _names(family: str) -> Mapping[str, Any]:
+    """The names of a family; what they stand for is imported when it is looked at."""
+    if family == "presets":
+        from holdfast.checks import PRESETS
 
-    module, name = FAMILIES[family]
-    entries: dict[str, Any] = getattr(importlib.import_module(module), name)
-    return entries
+        return PRESETS
+    return ALL[family]
+
+
+def _labelled(family: str) -> list[str]:
+    """The names, those of installed packages with their package."""
+    names = _names(family)
+    packages = {name: names.package(name) if isinstance(names, Registry) else "" for name in names}
+    return [f"{name} ({package})" if package else name for name, package in packages.items()]
+
+
+def _described(family: str, name: str) -> dict[str, Any]:
+    names = _names(family)
+    package = names.package(name) if isinstance(names, Registry) else ""
+    try:
+        described = _describe(names[name])
+    except RecipeError as error:  # the others are shown all the same
+        described = {"fields": [], "about": str(error)}
+    return {**described, **({"package": package} if package else {})}
 
 
 def _describe(entry: Any) -> dict[str, Any]:

@@ -87,19 +87,22 @@ def own(
     from holdfast.conduct import Job, Ready, subjects_of
     from holdfast.evaluation import Subject
     from holdfast.recipe import DataRecipe, plain, read_checks
-    from holdfast.runs import Run, load_model, prepare, refuse_others, same_outputs
+    from holdfast.runs import Run, load_model, prepare, refuse_others, resolved, same_outputs
 
     loaded = load_model(path, trust=request.work.trust)
     card, recipe = loaded.card, loaded.card.recipe
     recipe = replace(recipe, evaluate=request.how(recipe.evaluate))
     other = request.data((data or recipe.data).source)
-    splits = prepare(other or data or recipe.data, recipe.seed, request.images.data_root)
+    chosen_data = resolved(other or data or recipe.data, f"{card.file}: data", trust=request.work.trust)
+    splits = prepare(chosen_data, recipe.seed, request.images.data_root)
     if splits.classes == tuple(map(str, range(len(card.classes)))):  # nameless labels of as many classes
         splits = replace(splits, classes=card.classes)
     if (splits.classes, splits.shape) != (card.classes, card.shape):
         hint = "; --grey reads a folder in one channel" if splits.shape == (3, *card.shape[1:]) else ""
         raise DataError(f"{splits.name}: expected {_kind(card)}, as {path} was trained on; got {_kind(splits)}{hint}")
+    recipe = replace(recipe, model=resolved(recipe.model, trust=request.work.trust))
     chosen = recipe.checks if request.checks is None else tuple(read_checks(request.checks, "--checks"))
+    chosen = resolved(chosen, f"{card.file}: checks", trust=request.work.trust)
     if run is None and path.is_dir() and other is None:
         job = Job(recipe, Run(path), request.work.trust)
         hold(job.run)

@@ -135,7 +135,7 @@ def _as_in_a_recipe(option: str, text: str, kind: Any) -> Any:
         stated = load_yaml(text)
     except yaml.YAMLError:
         raise RecipeError(f"{option}: expected what a recipe has there; got {text!r}") from None
-    return parse(kind, stated, where=lambda path: ".".join((option, *path)))
+    return parse(kind, stated, where=lambda path: ".".join((option, *path)), code_allowed=True)
 
 
 def _floats(option: str, text: str | None) -> tuple[float, ...] | None:

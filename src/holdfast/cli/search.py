@@ -55,11 +55,14 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Search for the best values of a recipe's ranges; repeat the command to resume."""
+    from holdfast.runs import unresolved
     from holdfast.search import forget_study, load_plan, open_study, read_findings
     from holdfast.search.sampler import trials
 
     plan = load_plan(recipe, set_ or ())
-    code = allowed_code(list(plan.ends()), recipe, trust=trust)
+    goals = [plan.settings] if any(unresolved(plan.settings)) else []
+    code = allowed_code([*plan.ends(), *goals], recipe, trust=trust)
+    plan = plan.resolved(code)
     directory = out / plan.name
     if device is not None:
         device_of(device)  # refused before anything is deleted

@@ -19,7 +19,7 @@ def command(
 ) -> None:
     """Print the fully resolved recipe of every run, and which code it would run."""
     from holdfast.recipe import Recipe, load_recipes, plain, to_yaml
-    from holdfast.runs import code_of, read_card
+    from holdfast.runs import code_of, plugged_in, read_card
 
     if recipe.is_dir() or recipe.suffix == ".safetensors":
         recipes = [read_card(recipe).recipe]
@@ -28,6 +28,8 @@ def command(
     code = code_of(recipes)
     if code:
         echo(f"# Code that it would run, with --trust: {in_words(code)}", err=as_json)
+    if packages := sorted(place for one in recipes for place in plugged_in(one)):
+        echo(f"# Code of installed packages that it would run: {', '.join(dict.fromkeys(packages))}", err=as_json)
     if as_json:
         echo_json([plain(one, Recipe) for one in recipes], spelled=True)
     else:

@@ -11,7 +11,7 @@ from holdfast.conduct.ranks import is_first, require_one_machine
 from holdfast.errors import LedgerError
 from holdfast.evaluation import Subject
 from holdfast.recipe import Recipe
-from holdfast.runs import Loaded, Run, Splits, TrustedCode, load_model, prepare, same_outputs
+from holdfast.runs import Loaded, Run, Splits, TrustedCode, load_model, prepare, resolved, same_outputs
 from holdfast.trust import forget_others
 
 
@@ -48,10 +48,14 @@ def claim_jobs(
         out: directory of all runs.
         hold: locks a run until the work ends.
         fresh: whether to delete what is there.
-        trust: which factories may be called.
+        trust: which code of others may run.
+
+    Raises:
+        RecipeError: if a recipe names code that is not trusted or cannot be used.
     """
     require_one_machine(recipes)
-    jobs = [Job(recipe, Run(out / recipe.name), trust) for recipe in recipes]
+    ready = [resolved(recipe, recipe.name, trust=trust) for recipe in recipes]
+    jobs = [Job(recipe, Run(out / recipe.name), trust) for recipe in ready]
     if not is_first():
         return jobs
     for job in jobs:

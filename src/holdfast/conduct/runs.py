@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 
 from holdfast.conduct.asking import Asking, ask_about
 from holdfast.conduct.checking import Checking, check_all
@@ -19,8 +18,8 @@ from holdfast.conduct.ready import Ready, default_device, device_named, to_devic
 from holdfast.conduct.training import Trained, Training, train, validate_before_training
 from holdfast.errors import HoldfastError, LedgerError, ModelError, RecipeError, TrainingError
 from holdfast.halving import is_out_of_memory, release_memory
-from holdfast.recipe import Recipe, load_recipes, parse_recipes
-from holdfast.recipe.plain import as_yaml
+from holdfast.recipe import Recipe, load_recipes
+from holdfast.recipe.load import recipes_of
 from holdfast.report import write_report
 from holdfast.report.find import failed_runs, find_runs
 from holdfast.runs import Splits, code_of
@@ -94,7 +93,8 @@ def run(
     generator keeps what is done.
 
     Args:
-        recipe: a file, its content as a mapping, or one or several runs of `load_recipes`.
+        recipe: a file, its content as a mapping, in which methods may stand in the place of their names, or one or
+            several runs of `load_recipes`.
         out: directory of all runs.
         only: variants that are wanted; none for all.
         data_root: directory with data sets.
@@ -125,10 +125,7 @@ def _recipes(recipe: Path | str | Mapping[str, Any] | Recipe | Sequence[Recipe],
     if isinstance(recipe, Path | str):
         return load_recipes(recipe, only=only)
     if isinstance(recipe, Mapping):
-        try:
-            return parse_recipes(as_yaml(dict(recipe)), only=only)
-        except yaml.YAMLError as error:
-            raise RecipeError(f"recipe: expected plain values; got others ({str(error).splitlines()[0]})") from None
+        return recipes_of(_copied(recipe), only=only)
     recipes = [recipe] if isinstance(recipe, Recipe) else list(recipe)
     if only:
         raise RecipeError("only: expected it beside the file of a recipe or its content; got recipes of single runs")
@@ -137,6 +134,13 @@ def _recipes(recipe: Path | str | Mapping[str, Any] | Recipe | Sequence[Recipe],
     if len({one.name.split("/")[0] for one in recipes}) > 1:
         raise RecipeError("recipe: expected runs of one recipe, which share a report; got several names")
     return recipes
+
+
+def _copied(value: Any) -> Any:
+    """Mappings and lists copied, methods in them as they are."""
+    if isinstance(value, Mapping):
+        return {key: _copied(inner) for key, inner in value.items()}
+    return [_copied(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def run_jobs(

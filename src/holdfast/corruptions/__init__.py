@@ -6,20 +6,7 @@ from holdfast.corruptions.common import Common
 from holdfast.corruptions.linear import Linear
 from holdfast.corruptions.masks import DownUp, Occlusion, Stripes
 from holdfast.corruptions.noise import Clean, GaussianNoise, UniformNoise
-from holdfast.types import Corruption
-
-CORRUPTIONS: dict[str, type[Corruption]] = {
-    "clean": Clean,
-    "gaussian_noise": GaussianNoise,
-    "uniform_noise": UniformNoise,
-    "linear": Linear,
-    "common": Common,
-    "occlusion": Occlusion,
-    "stripes": Stripes,
-    "down_up": DownUp,
-    "chain": Chain,
-    "bar": Bar,
-}
+from holdfast.families import CORRUPTIONS
 
 __all__ = [
     "CORRUPTIONS",

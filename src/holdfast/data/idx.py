@@ -16,6 +16,7 @@ from holdfast import files
 from holdfast.arrays import one_error, read_member
 from holdfast.budget import decompressed
 from holdfast.data.dataset import Dataset, Split, checked
+from holdfast.data.digits import DIGITS
 from holdfast.data.npz import read_npz
 from holdfast.data.roots import locate
 from holdfast.errors import DataError
@@ -64,6 +65,11 @@ class Idx:
     def _split(self, place: Path, stem: str) -> Split:
         x, y, where = read_pair(place, stem)
         return checked(x, y, self.classes, where, complete=stem == "train")
+
+
+MNIST = Idx(name="mnist", classes=DIGITS)
+KMNIST = Idx(name="kmnist", classes=HIRAGANA)
+FASHION_MNIST = Idx(name="fashion_mnist", classes=FASHION, elsewhere=("/usr/share/datasets/fashion-mnist",))
 
 
 def complete(place: Path, stems: Sequence[str]) -> bool:

@@ -106,7 +106,7 @@ def _named(text: str, root: Path | None) -> Source:
     from holdfast.data import DATASETS, Folder, Npy, Npz
 
     if text in DATASETS:
-        source = DATASETS[text]
+        source: Source | type[Source] = DATASETS[text]
         if isinstance(source, type):
             raise DataError(f"{text}: expected a path; give the path itself instead of '{text}'")
         return source

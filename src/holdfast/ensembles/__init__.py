@@ -4,9 +4,6 @@ from holdfast.ensembles.composite import AdaptiveComposite, Composite
 from holdfast.ensembles.mixing import GradientRatio, LocalBias, Mixing, Probability, strength_of
 from holdfast.ensembles.neighbours import NearestNeighbours
 from holdfast.ensembles.of_runs import (
-    ARCHITECTURES,
-    MIXINGS,
-    OF_RUNS,
     AdaptiveCompositeOfRuns,
     CompositeOfRuns,
     Neighbours,
@@ -15,11 +12,11 @@ from holdfast.ensembles.of_runs import (
 from holdfast.ensembles.policy import Policy
 from holdfast.ensembles.transform import RobustTransform
 from holdfast.ensembles.transform_fit import FittedTransform, TransformFit, fit_margins, fit_transform
+from holdfast.families import ARCHITECTURES, MIXINGS
 
 __all__ = [
     "ARCHITECTURES",
     "MIXINGS",
-    "OF_RUNS",
     "AdaptiveComposite",
     "AdaptiveCompositeOfRuns",
     "Composite",

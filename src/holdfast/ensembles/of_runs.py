@@ -10,18 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.ensembles.composite import AdaptiveComposite, Composite, Maps, first_stage_maps, image_size_maps
-from holdfast.ensembles.mixing import GradientRatio, LocalBias, Mixing, Probability, check_strength
+from holdfast.ensembles.mixing import GradientRatio, Mixing, Probability, check_strength
 from holdfast.ensembles.neighbours import NearestNeighbours, check_temperature
 from holdfast.ensembles.policy import Policy, as_maps, check_width
 from holdfast.ensembles.transform_fit import FITTED, FittedTransform, TransformFit
-from holdfast.models import MODELS
-
-MIXINGS: dict[str, type[Mixing]] = {
-    "gradient_ratio": GradientRatio,
-    "local_bias": LocalBias,
-    "probability": Probability,
-}
-
 
 MAPS: dict[str, Maps] = {"image_size": image_size_maps, "first_stage": first_stage_maps}
 """What a policy may look at."""
@@ -156,12 +148,6 @@ class AdaptiveCompositeOfRuns:
 
 OfRuns = CompositeOfRuns | AdaptiveCompositeOfRuns
 """What recipes say of composites."""
-
-OF_RUNS: dict[str, type[OfRuns]] = {"composite": CompositeOfRuns, "adaptive_composite": AdaptiveCompositeOfRuns}
-"""Composites by name."""
-
-ARCHITECTURES: dict[str, Any] = {**MODELS, **OF_RUNS}
-"""Networks that a recipe may name."""
 
 
 def _require_transform(mixing: Mixing) -> None:

@@ -25,6 +25,7 @@ from holdfast.evaluation.subject import Subject, place
 from holdfast.evaluation.summary import CLEAN, Results
 from holdfast.halving import BatchSize
 from holdfast.models import normalised, with_logits
+from holdfast.promises import require_check
 from holdfast.recipe import EvaluateRecipe, Seconds, describe, read_checks
 from holdfast.recipe.sweeps import parse_checks
 from holdfast.results import SCHEMA
@@ -88,7 +89,7 @@ def evaluate(
     Raises:
         RecipeError: if the directory holds results of another model, other images or another seed.
     """
-    splits = _splits(x, y)
+    splits, chosen = _splits(x, y), _listed(checks)
     seconds = None if budget is None else Seconds(budget)
     how = EvaluateRecipe(
         batch_size=batch_size,
@@ -102,7 +103,7 @@ def evaluate(
         subject = Subject(_normalising(answering, mean, std, splits.shape[0]))
         with nullcontext() if out is None else Run(Path(out)).lock():
             kept = None if out is None else _claimed(Path(out), subject.model, splits, how, seed, fresh=fresh)
-            return _run(subject if kept is None else kept.subject, splits.test, _listed(checks), how, seed, kept)
+            return _run(subject if kept is None else kept.subject, splits.test, chosen, how, seed, kept)
 
 
 @dataclass(frozen=True)
@@ -216,14 +217,14 @@ def _after_normalising(model: Classifier, mean: Sequence[float], std: Sequence[f
     return model((x - centre) / scale)
 
 
-def _listed(checks: Any) -> list[Check]:
+def _listed(checks: Any, place: str = "checks") -> list[Check]:
     if isinstance(checks, str):
         return read_checks(checks)
     if isinstance(checks, Mapping):
         return parse_checks(dict(checks))
     if isinstance(checks, Sequence):
-        return [one for each in checks for one in _listed(each)]
-    return [checks]
+        return [one for number, each in enumerate(checks) for one in _listed(each, f"{place}[{number}]")]
+    return [require_check(checks, place)]
 
 
 def _claimed(path: Path, model: Classifier, splits: Splits, how: EvaluateRecipe, seed: int, *, fresh: bool) -> _Kept:

@@ -6,15 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import files
-from holdfast.attacks import Transfer
+from holdfast.attacks.transfer import Transfer
 from holdfast.checks import Check
 from holdfast.data import Split
 from holdfast.errors import CheckpointError, ModelError, RecipeError
 from holdfast.evaluation.subject import Subject, place, try_out
-from holdfast.models.external import Python
 from holdfast.results import Ledger
 from holdfast.runs import Loaded, load_model, outputs_of, path_of
-from holdfast.runs.code import named_networks
+from holdfast.runs.code import calls_of, named_networks
 
 
 def with_source(check: Check, subject: Subject, split: Split, seed: int) -> tuple[Check, tuple[str, ...]]:
@@ -38,7 +37,7 @@ def with_source(check: Check, subject: Subject, split: Split, seed: int) -> tupl
 
 def _by_factory(loaded: Loaded) -> bool:
     """Whether code that holdfast does not know makes the network or a part of it, and may have changed."""
-    return any(isinstance(architecture, Python) for architecture in named_networks(loaded.card))
+    return any(calls_of(architecture) for architecture in named_networks(loaded.card))
 
 
 def forget_others(ledger: Ledger, gallery: Path | None, key: str, label: str, weights: str) -> None:

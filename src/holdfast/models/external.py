@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import os
 import re
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +15,7 @@ from torch import nn
 from holdfast.errors import RecipeError, unknown
 from holdfast.models.logits import with_logits
 from holdfast.models.network import normalised
+from holdfast.registry import imported, working_directory_importable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +40,7 @@ class Python:
 
     def __call__(self, shape: tuple[int, int, int], classes: int) -> nn.Module:
         """Call the factory."""
-        with _working_directory_importable():
+        with working_directory_importable():
             make = _find(self.factory)
             try:
                 inspect.signature(make).bind(**self.options)
@@ -137,21 +135,11 @@ def _is_plain(value: object) -> bool:
     return value is None or isinstance(value, bool | int | float) or bool(re.fullmatch(r"\w*", str(value)))
 
 
-def _find(factory: str) -> Callable[..., object]:
-    module_name, _, name = factory.partition(":")
-    if not module_name or not name:
-        raise RecipeError(f"model.factory: expected 'package.module:factory', got '{factory}'")
+def _find(factory: str) -> Any:
     try:
-        importlib.invalidate_caches()
-        module = importlib.import_module(module_name)
-    except Exception as error:  # a user's module may raise anything while it is imported
-        raise RecipeError(f"model.factory: cannot import '{module_name}': {_line(error)}") from error
-    make = getattr(module, name, None)
-    if not callable(make):
-        what = "has no" if make is None else "has no callable"
-        raise RecipeError(f"model.factory: module '{module_name}' {what} '{name}'")
-    factory_function: Callable[..., object] = make
-    return factory_function
+        return imported(factory, word="factory")
+    except RecipeError as error:
+        raise RecipeError(f"model.factory: {error}") from error
 
 
 def _library(name: str) -> Any:
@@ -166,19 +154,6 @@ def _in_front(model: nn.Module, channels: int, mean: Sequence[float] | None, std
     if mean is None and std is None:
         return model
     return normalised(model, mean or [0.0] * channels, std or [1.0] * channels)
-
-
-@contextmanager
-def _working_directory_importable() -> Iterator[None]:
-    here = os.getcwd()
-    before = list(sys.path)
-    # Last, so that no file there takes the place of an installed module, also where Python itself has put it first.
-    sys.path[:] = [*(place for place in before if place not in ("", here)), here]
-    try:
-        yield
-    finally:
-        added = [place for place in sys.path if place not in before and place != here]
-        sys.path[:] = [*before, *added]
 
 
 def _line(error: BaseException) -> str:

@@ -1,5 +1,6 @@
 """What training minimises: each maps model and batch to named terms."""
 
+from holdfast.families import OBJECTIVES
 from holdfast.objectives.adversarial import Adversarial
 from holdfast.objectives.awp import AWP
 from holdfast.objectives.center import Center
@@ -25,38 +26,6 @@ from holdfast.objectives.smoothed import SmoothedCrossEntropy
 from holdfast.objectives.soar import SOAR
 from holdfast.objectives.standard import Standard
 from holdfast.objectives.trades import TRADES
-from holdfast.types import Objective
-
-OBJECTIVES: dict[str, type[Objective]] = {
-    "standard": Standard,
-    "noisy": Noisy,
-    "clean_and_noisy": CleanAndNoisy,
-    "stability": Stability,
-    "discriminative": Discriminative,
-    "center": Center,
-    "large_margin": LargeMargin,
-    "adversarial": Adversarial,
-    "trades": TRADES,
-    "mart": MART,
-    "mma": MMA,
-    "fast": Fast,
-    "free": Free,
-    "awp": AWP,
-    "soar": SOAR,
-    "foar": FOAR,
-    "cure": CURE,
-    "llr": LLR,
-    "input_gradient": InputGradient,
-    "jacobian": Jacobian,
-    "jensen_shannon": JensenShannon,
-    "mscr": MSCR,
-    "mcr": MCR,
-    "zhen": Zhen,
-    "multiclass_hinge": MulticlassHinge,
-    "truncated_margin": TruncatedMargin,
-    "smoothed_cross_entropy": SmoothedCrossEntropy,
-    "policy": PolicyTraining,
-}
 
 __all__ = [
     "AWP",

@@ -1,7 +1,8 @@
 """Optimizers and learning-rate schedules, as fields of a recipe."""
 
-from holdfast.optim.optimizers import OPTIMIZERS, SGD, Adam, AdamW, Optimizer, RMSProp, SignSGD
-from holdfast.optim.schedules import SCHEDULES, Constant, Cosine, CosineRestarts, MultiStep, OneCycle, Schedule
+from holdfast.families import OPTIMIZERS, SCHEDULES
+from holdfast.optim.optimizers import SGD, Adam, AdamW, Optimizer, RMSProp, SignSGD
+from holdfast.optim.schedules import Constant, Cosine, CosineRestarts, MultiStep, OneCycle, Schedule
 
 __all__ = [
     "OPTIMIZERS",

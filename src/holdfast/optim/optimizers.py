@@ -201,15 +201,6 @@ class _SignSGD(TorchOptimizer):
                 parameter.sub_(grad.sign(), alpha=group["lr"])
 
 
-OPTIMIZERS: dict[str, type[Optimizer]] = {
-    "sgd": SGD,
-    "adam": Adam,
-    "adamw": AdamW,
-    "rmsprop": RMSProp,
-    "signsgd": SignSGD,
-}
-
-
 def _check(optimizer: Any) -> None:
     """Refuse impossible values once, for all optimizers."""
     if not optimizer.lr > 0:

@@ -121,15 +121,6 @@ class OneCycle:
         return (1 - share) / (1 - self.peak)
 
 
-SCHEDULES: dict[str, type[Schedule]] = {
-    "constant": Constant,
-    "multistep": MultiStep,
-    "cosine": Cosine,
-    "cosine_restarts": CosineRestarts,
-    "one_cycle": OneCycle,
-}
-
-
 def multiplier(schedule: Schedule, warmup: float, step: int, per_epoch: int, epochs: int) -> float:
     """The schedule at the start of a step, times a linear rise that reaches 1 with the last step of `warmup` epochs."""
     rise = min(1.0, (step + 1) / (warmup * per_epoch)) if warmup > 0 else 1.0

@@ -9,9 +9,15 @@ import typing
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from holdfast.recipe.foreign import KEY, PLACE
 from holdfast.recipe.schema import FAMILIES, Recipe, Seconds, hints_of
 from holdfast.recipe.strict import is_switch
 
+PLACED = {"type": "string", "pattern": "^[^:]+:[^:]+$"}
+FOREIGN = {
+    "description": "a method of others, package.module:Name with its fields; it needs --trust",
+    "anyOf": [PLACED, {"type": "object", "properties": {PLACE: PLACED}, "required": [PLACE]}],
+}
 NUMBER = {"type": ["number", "string"], "description": "a number, or a fraction such as 8/255"}
 EACH = {
     "type": "object",
@@ -91,8 +97,9 @@ def _defined(title: str, make: typing.Callable[[], dict[str, Any]], definitions:
 
 def _family(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     """One name, alone or with its fields, or a sweep over several."""
-    entries = {name: _entry(entry, definitions) for name, entry in FAMILIES[kind].items()}
-    named = {"type": "object", "properties": entries, "additionalProperties": False, "minProperties": 1}
+    entries = {name: _entry(entry, definitions) for name, entry in FAMILIES[kind].usable()}
+    properties = {KEY: FOREIGN, **entries}
+    named = {"type": "object", "properties": properties, "additionalProperties": False, "minProperties": 1}
     return {"anyOf": [{"enum": sorted(entries)}, {**named, "maxProperties": 1}, EACH, RANGE]}
 
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import typing
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
 
 from holdfast.checks import Check
 from holdfast.errors import RecipeError, unknown
+from holdfast.recipe.foreign import KEY
 from holdfast.recipe.plain import describe
 from holdfast.recipe.schema import FAMILIES, Recipe, hints_of
 from holdfast.recipe.strict import parse
 from holdfast.recipe.sweeps import Origins, before_sweeps, write_out_sweeps
+from holdfast.registry import Registry
 from holdfast.yaml_text import LONGEST, load_yaml, parse_yaml
 
 Path_ = tuple[str, ...]
@@ -60,6 +63,24 @@ def parse_recipes(
         raise RecipeError(f"{file}: expected a mapping with name, data, model, ...; got {type(content).__name__}")
     for override_text in overrides:
         override(content, override_text)
+    return recipes_of(content, only=only, file=file, lines=lines)
+
+
+def recipes_of(
+    content: dict[str, Any],
+    *,
+    only: Sequence[str] = (),
+    file: Path = Path("recipe"),
+    lines: Mapping[Path_, int] = MappingProxyType({}),
+) -> list[Recipe]:
+    """All runs that the content of a recipe describes; in Python it may hold methods in the place of their names.
+
+    Args:
+        content: plain values and methods by name, which are used up.
+        only: variants that are wanted; none for all.
+        file: where it comes from, for messages.
+        lines: where each path is in it.
+    """
     content["name"] = content.get("name") or file.stem
     variants, seeds = _variants(content, file), _seeds(content, file)
     if len(variants) * len(seeds) > MOST_RUNS:
@@ -124,7 +145,7 @@ def _distinct(recipe: Recipe, file: Path) -> None:
             raise RecipeError(f"{file}: checks: expected each check once; got '{label}' {count} times")
 
 
-def _require_known_keys(content: dict[str, Any], file: Path, lines: dict[Path_, int]) -> None:
+def _require_known_keys(content: dict[str, Any], file: Path, lines: Mapping[Path_, int]) -> None:
     names = [f.name for f in fields(Recipe)]
     for key in content:
         if key not in names:
@@ -184,7 +205,7 @@ def _below(holder: dict[str, Any], key: str, kind: Any) -> Any:
     if kind in FAMILIES:
         if key not in holder:
             holder.clear()
-        entry = FAMILIES[kind].get(key)
+        entry = FAMILIES[kind].get(key)  # None for a method of others, whose fields nobody knows yet
         return entry if isinstance(entry, type) else type(entry)
     below = hints_of(kind).get(key) if is_dataclass(kind) else None
     inner = [a for a in typing.get_args(below) if a is not type(None)]
@@ -195,11 +216,17 @@ def _opened(value: Any, kind: Any) -> dict[Any, Any]:
     """A value as a mapping, its shorthand written out."""
     first = fields(kind)[0].name if is_dataclass(kind) and fields(kind) else None
     if isinstance(value, dict):
-        family = FAMILIES.get(hints_of(kind)[first], {}) if first else {}
-        return {first: value} if len(value) == 1 and next(iter(value)) in family else value
+        family = FAMILIES.get(hints_of(kind)[first]) if first else None
+        return (
+            {first: value} if family is not None and len(value) == 1 and _chooses(next(iter(value)), family) else value
+        )
     if value is None:
         return {}
     return {value: {}} if first is None else {first: value}
+
+
+def _chooses(key: Any, family: Registry[Any]) -> bool:
+    return key in family or key == KEY
 
 
 def _position(key: str, length: int, place: str) -> int:
@@ -230,7 +257,7 @@ def _lines(node: Any, path: Path_) -> Iterator[tuple[Path_, int]]:
             yield from _lines(value, (*path, str(number)))
 
 
-def places_of(file: Path, lines: dict[Path_, int], variant: str, origins: Origins) -> Callable[[Path_], str]:
+def places_of(file: Path, lines: Mapping[Path_, int], variant: str, origins: Origins) -> Callable[[Path_], str]:
     """Names the place of a path: file, line where the nearest key stands, and the path itself."""
 
     def depth_of(path: Path_) -> int:

@@ -12,8 +12,10 @@ from typing import Any
 
 import yaml
 
-from holdfast.errors import RecipeError
+from holdfast.checks import Check
+from holdfast.recipe.foreign import KEY, PLACE, Unresolved, place_of
 from holdfast.recipe.schema import FAMILIES, hints_of
+from holdfast.registry import Registry
 from holdfast.types import Threat
 
 
@@ -21,8 +23,10 @@ def plain(value: Any, kind: Any) -> Any:
     """What a recipe would say for `value` in a field of type `kind`, all fields written out."""
     if value is None:
         return None
+    if isinstance(value, Unresolved):
+        return value.stated
     if kind in FAMILIES:
-        return _named(value, FAMILIES[kind])
+        return _named(value, FAMILIES[kind]) or _placed(value)
     arguments = [a for a in typing.get_args(kind) if a is not type(None)]
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         return plain(value, arguments[0])
@@ -49,10 +53,9 @@ def describe(check: Any, kind: Any) -> tuple[str, str, str]:
 
     The label has what differs from the method's defaults, such as `pgd linf eps=8/255 steps=20`.
     """
-    try:
-        described = plain(check, kind)
-    except RecipeError:
-        described = _unregistered(check)
+    if isinstance(check, Unresolved):
+        return KEY, json.dumps(check.stated, default=str), ""
+    described = _named(check, FAMILIES[kind]) or _unregistered(check)
     ((method, fields),) = described.items() if isinstance(described, dict) else ((described, {}),)
     params = json.dumps(fields, sort_keys=True, default=str)
     return method, " ".join([method, *_remarkable(check)]), params
@@ -63,6 +66,7 @@ def _unregistered(check: Any) -> dict[str, Any]:
     has_fields = dataclasses.is_dataclass(check)
     name = type(check).__name__ if has_fields else getattr(check, "__name__", type(check).__name__)
     fields = _fields(check) if has_fields else {"repr": repr(check)}
+    name = place_of(check) if name in FAMILIES[Check] else name
     if hasattr(check, "threat") and not {"threat", "attack"} & fields.keys():
         fields["threat"] = plain(check.threat, Threat)
     return {name: fields}
@@ -101,20 +105,22 @@ def _short(value: Any) -> str:
     return str(getattr(value, "__name__", value))
 
 
-def _named(value: Any, family: Mapping[str, Any]) -> Any:
-    """`name` for functions, `{name: fields}` for methods; of several names the one that changes least."""
+def _named(value: Any, family: Registry[Any]) -> Any:
+    """`name` for functions, `{name: fields}` for methods, None for those without; of several what changes least."""
     fitting: list[tuple[int, str]] = []
-    for name, entry in family.items():
+    for name, entry in family.usable(only_imported=True):
         if not dataclasses.is_dataclass(entry):
             if entry is value:
                 return name
             continue
         if type(value) is (entry if isinstance(entry, type) else type(entry)):
             fitting.append((0 if isinstance(entry, type) else _differences(value, entry), name))
-    if not fitting:
-        available = ", ".join(sorted(family))
-        raise RecipeError(f"{value!r} has no name that a recipe could say; known: {available}")
-    return {min(fitting)[1]: _fields(value)}
+    return {min(fitting)[1]: _fields(value)} if fitting else None
+
+
+def _placed(value: Any) -> Any:
+    """A method without a name by its place, as a recipe has those of others."""
+    return {KEY: {PLACE: place_of(value), **(_fields(value) if dataclasses.is_dataclass(value) else {})}}
 
 
 def _differences(value: Any, entry: Any) -> int:

@@ -5,32 +5,51 @@ from __future__ import annotations
 import math
 import re
 import typing
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NewType
 
-from holdfast.attacks import ATTACKS, Transfer
-from holdfast.attacks.schedule import STEP_SCHEDULES, StepSchedule
-from holdfast.augment import AUGMENTATIONS, softens
-from holdfast.certify import CERTIFIERS
-from holdfast.certify.sampling import SAMPLINGS, Sampling
-from holdfast.checks import CHECKS, Check, is_attack
-from holdfast.corruptions import CORRUPTIONS, Clean
-from holdfast.data import DATASETS, Source
-from holdfast.ensembles import ARCHITECTURES, MIXINGS, CompositeOfRuns, Mixing, TransformFit
-from holdfast.losses import LOSSES
-from holdfast.models import Architecture
-from holdfast.objectives import OBJECTIVES, Standard
+from holdfast.attacks.schedule import StepSchedule
+from holdfast.attacks.transfer import Transfer
+from holdfast.augment.soft import softens
+from holdfast.certify.sampling import Sampling
+from holdfast.checks import Check, is_attack
+from holdfast.corruptions.noise import Clean
+from holdfast.data.dataset import Source
+from holdfast.ensembles.mixing import Mixing
+from holdfast.ensembles.of_runs import CompositeOfRuns
+from holdfast.ensembles.transform_fit import TransformFit
+from holdfast.families import (
+    ARCHITECTURES,
+    ATTACKS,
+    AUGMENTATIONS,
+    CERTIFIERS,
+    CHECKS,
+    CORRUPTIONS,
+    DATASETS,
+    LOSSES,
+    MIXINGS,
+    OBJECTIVES,
+    OPTIMIZERS,
+    QUESTIONS,
+    SAMPLINGS,
+    SCHEDULES,
+    STEP_SCHEDULES,
+    THREATS,
+)  # fmt: skip
+from holdfast.models.network import Architecture
+from holdfast.objectives.standard import Standard
 from holdfast.objectives.threat_warmup import has_growing_threat
-from holdfast.optim import OPTIMIZERS, SCHEDULES, SGD, Cosine, Optimizer, Schedule
-from holdfast.questions import QUESTIONS, Question
-from holdfast.threat import THREATS
+from holdfast.optim.optimizers import SGD, Optimizer
+from holdfast.optim.schedules import Cosine, Schedule
+from holdfast.questions.question import Question
+from holdfast.recipe.foreign import Unresolved
+from holdfast.registry import Registry
 from holdfast.types import Attack, Augmentation, Certifier, Corruption, Loss, Objective, Threat
 
 Seconds = NewType("Seconds", float)
 """A time span. Recipes and the command line may write `90s`, `10min` or `1.5h`."""
 
-FAMILIES: dict[Any, Mapping[str, Any]] = {
+FAMILIES: dict[Any, Registry[Any]] = {
     Attack: ATTACKS,
     Architecture: ARCHITECTURES,
     Augmentation: AUGMENTATIONS,
@@ -267,7 +286,7 @@ def _check_threat_warmup(share: float, objective: Objective) -> None:
     """Refuse what is no share, and an objective without an adversary that could grow."""
     if not 0 <= share <= 1:
         raise ValueError(f"threat_warmup must lie in [0, 1], a share of training; got {share}")
-    if share and not has_growing_threat(objective):
+    if share and not isinstance(objective, Unresolved) and not has_growing_threat(objective):
         raise ValueError(
             "threat_warmup: expected an objective with a threat that can grow, such as adversarial or trades; "
             f"got {_name(objective, OBJECTIVES)}"
@@ -276,10 +295,10 @@ def _check_threat_warmup(share: float, objective: Objective) -> None:
 
 def _labels_fit(augment: tuple[Augmentation, ...], objective: Objective) -> None:
     """Refuse augmentations that soften labels beside an objective that wants classes."""
-    softening = [one for one in augment if softens(one)]
-    if softening and not getattr(objective, "soft_labels", False):
+    softening = [one for one in augment if not isinstance(one, Unresolved) and softens(one)]
+    if softening and not isinstance(objective, Unresolved) and not getattr(objective, "soft_labels", False):
         # A property says that it depends on the fields.
-        fit = [name for name, kind in OBJECTIVES.items() if getattr(kind, "soft_labels", False) is True]
+        fit = [name for name, kind in OBJECTIVES.usable() if getattr(kind, "soft_labels", False) is True]
         raise ValueError(
             f"data.augment: {_name(softening[0], AUGMENTATIONS)} softens labels, which train.objective "
             f"{_name(objective, OBJECTIVES)} does not take; expected one of {', '.join(fit)}"
@@ -300,7 +319,7 @@ def _check_fit(fit: TransformFit | None, data: DataRecipe, checks: tuple[Check, 
         return
     if not data.validation:
         raise ValueError("model.fit needs data.validation > 0: it is made on validation images")
-    if fitting_attack(fit, checks) is None:
+    if fitting_attack(fit, checks) is None and not any(isinstance(check, Unresolved) for check in checks):
         raise ValueError("model.fit: expected an attack in it or among the checks; got neither")
 
 
@@ -310,8 +329,10 @@ def fitting_attack(fit: TransformFit, checks: tuple[Check, ...]) -> Attack | Non
     return next(iter(attacks), None) if fit.attack is None else fit.attack
 
 
-def _name(value: Any, family: Mapping[str, Any]) -> str:
-    kinds = {name: entry if isinstance(entry, type) else type(entry) for name, entry in family.items()}
+def _name(value: Any, family: Registry[Any]) -> str:
+    kinds = {
+        name: entry if isinstance(entry, type) else type(entry) for name, entry in family.usable(only_imported=True)
+    }
     return next((name for name, kind in kinds.items() if type(value) is kind), type(value).__name__)
 
 

@@ -13,16 +13,6 @@ from typing import Any
 from holdfast.recipe.schema import FAMILIES, Recipe
 from holdfast.recipe.strict import parse
 
-FORMER: dict[str, Mapping[str, Any]] = {
-    name: kind.former for family in FAMILIES.values() for name, kind in family.items() if hasattr(kind, "former")
-}
-"""By the name of a method: values of fields that it did not have."""
-
-RETIRED: dict[str, frozenset[str]] = {
-    name: kind.retired for family in FAMILIES.values() for name, kind in family.items() if hasattr(kind, "retired")
-}
-"""By the name of a method: fields that it no longer has."""
-
 
 def parse_stored(content: Any, *, where: Callable[[tuple[str, ...]], str]) -> Recipe:
     """The recipe that a run or a weights file keeps, with the meaning it had when it was written."""
@@ -42,8 +32,13 @@ def with_former_values(content: Any) -> Any:
 
 def _of_today(name: str, fields: dict[str, Any]) -> dict[str, Any]:
     """The fields of a method, if this is the name of one."""
-    kept = {field: value for field, value in fields.items() if field not in RETIRED.get(name, ())}
-    return _completed(kept, FORMER.get(name, {}))
+    for family in FAMILIES.values():
+        if name in family:
+            kept = {
+                field: value for field, value in fields.items() if field not in getattr(family[name], "retired", ())
+            }
+            fields = _completed(kept, getattr(family[name], "former", {}))
+    return fields
 
 
 def _completed(fields: dict[str, Any], former: Mapping[str, Any]) -> dict[str, Any]:

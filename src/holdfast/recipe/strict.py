@@ -2,6 +2,7 @@
 
 A field typed with a protocol (`Threat`, `Attack`, ...) is a choice by name: `pgd`, `{pgd: {steps: 20}}`, and, where the
 first field is all there is to say, `{linf: 8/255}`. An optional group whose fields have defaults may be `true`.
+A choice that names code of others (`python: ...`) stays `Unresolved` unless the caller states that the code is allowed.
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAdapter, create_model
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationInfo, create_model
 from pydantic import ValidationError as PydanticError
+from pydantic.errors import PydanticSchemaGenerationError
 from pydantic_core import PydanticCustomError
 
 from holdfast.errors import HoldfastError, RecipeError, unknown
+from holdfast.promises import broken_promise
+from holdfast.recipe.foreign import KEY, PLACE, Unresolved, method_at, names_code, place_and_fields
 from holdfast.recipe.schema import FAMILIES, Seconds, hints_of
 
 REMEDIES = {
@@ -29,19 +33,23 @@ REMEDIES = {
 """What to do instead of a key that users may look for."""
 
 
-def parse(kind: Any, value: Any, *, where: Callable[[tuple[str, ...]], str] | None = None) -> Any:
+def parse(
+    kind: Any, value: Any, *, where: Callable[[tuple[str, ...]], str] | None = None, code_allowed: bool = False
+) -> Any:
     """Read a plain value as `kind`: a dataclass, or a family such as `Attack`.
 
     Args:
         kind: what is expected.
         value: dictionaries, lists, numbers and strings.
         where: names the place of a path, such as file and line.
+        code_allowed: whether code of others that the value names may be imported; without it such choices are
+            `Unresolved`.
 
     Raises:
         RecipeError: one line with place, what was expected and what came.
     """
     try:
-        return _adapter(kind).validate_python(value)
+        return _adapter(kind).validate_python(value, context=code_allowed)
     except PydanticError as error:
         path, sentence = _first_problem(error)
         place = where(tuple(map(str, path))) if where else ".".join(map(str, path))
@@ -99,8 +107,8 @@ def _record(kind: Any, build: Callable[..., Any], *, partly: bool = False) -> An
             raise ValueError(error) from None  # so that it gets its place
 
     names = [f.name for f in own]
-    family = FAMILIES.get(hints[names[0]], {}) if names else {}
-    return Annotated[model, BeforeValidator(partial(_spelled_out, names, family)), AfterValidator(construct)]
+    first = hints[names[0]] if names else None
+    return Annotated[model, BeforeValidator(partial(_spelled_out, names, first)), AfterValidator(construct)]
 
 
 def is_switch(kind: Any) -> bool:
@@ -120,41 +128,80 @@ def _entry(kind: Any, name: str) -> TypeAdapter[Any]:
 
     Made when the name is first used, so that a method may hold another of its own family.
     """
-    entry: Any = FAMILIES[kind][name]
-    if isinstance(entry, type):
-        return TypeAdapter(_record(entry, entry))
-    if dataclasses.is_dataclass(entry):
-        change: Any = dataclasses.replace
-        return TypeAdapter(_record(type(entry), partial(change, entry), partly=True))
+    return _reader(FAMILIES[kind][name], name)
+
+
+@cache
+def _foreign_entry(place: str) -> TypeAdapter[Any]:
+    """The same for a method of others, which is imported here."""
+    return _reader(method_at(place), place)
+
+
+def _reader(entry: Any, name: str) -> TypeAdapter[Any]:
+    try:
+        if isinstance(entry, type):
+            return TypeAdapter(_record(entry, entry))
+        if dataclasses.is_dataclass(entry):
+            change: Any = dataclasses.replace
+            return TypeAdapter(_record(type(entry), partial(change, entry), partly=True))
+    except (NameError, PydanticSchemaGenerationError) as error:
+        line = str(error).partition("\n")[0]
+        raise RecipeError(f"expected fields of types that a recipe can state; '{name}' has others ({line})") from error
     nothing: Any = create_model(name, __config__=ConfigDict(extra="forbid"))
     return TypeAdapter(Annotated[nothing, AfterValidator(lambda _: entry)])
 
 
-def _choose(kind: Any, value: Any) -> Any:
-    """One name of a family, with its fields."""
-    names = sorted(FAMILIES[kind])
+def _choose(kind: Any, value: Any, info: ValidationInfo) -> Any:
+    """One name of a family, with its fields; an object from Python is taken as it is if it keeps the protocol."""
+    if _is_object(value):
+        return _require_kept(kind, value)
     if isinstance(value, str):
         value = {value: {}}
     if not isinstance(value, Mapping) or len(value) != 1:
+        names = sorted(FAMILIES[kind])
         got = f"{len(value)} names ({', '.join(map(str, value))})" if isinstance(value, Mapping) else _described(value)
         raise _problem(f"expected one name with its fields, such as '{names[0]}'; got {got}; known: {', '.join(names)}")
     ((name, fields),) = value.items()
-    if name not in names:
-        raise _problem(unknown(name, names))
+    if name not in FAMILIES[kind] and name != KEY:
+        raise _problem(unknown(name, FAMILIES[kind]))
+    own = name in FAMILIES[kind]
     try:
-        return _entry(kind, name).validate_python({} if fields is None else fields)
+        if not info.context and names_code(fields if own else value):
+            return Unresolved(kind, value)
+        reader, fields = (_entry(kind, name), fields) if own else _foreign(fields)
+        return reader.validate_python({} if fields is None else fields, context=info.context)
+    except HoldfastError as error:
+        raise _problem(str(error), name) from None
     except PydanticError as error:
         path, sentence = _first_problem(error)
         missing = path == ("threat",) and error.errors(include_url=False)[0]["type"] == "missing"
-        example = f"; write, for example, {{{name}: {{threat: {{linf: 8/255}}}}}}" if missing else ""
+        beside = "" if own else f"{PLACE}: {place_and_fields(value[name])[0]}, "
+        example = f"; write, for example, {{{name}: {{{beside}threat: {{linf: 8/255}}}}}}" if missing else ""
         raise _problem(f"{sentence}{example}", name, *path) from None
 
 
-def _spelled_out(names: list[str], family: Mapping[str, Any], value: Any) -> Any:
+def _foreign(stated: Any) -> tuple[TypeAdapter[Any], Mapping[str, Any]]:
+    place, fields = place_and_fields(stated)
+    return _foreign_entry(place), fields
+
+
+def _is_object(value: Any) -> bool:
+    """Whether a value is no plain one, as files have them."""
+    return not isinstance(value, str | int | float | Mapping | list | tuple | None)
+
+
+def _require_kept(kind: Any, value: Any) -> Any:
+    """An object of Python that keeps the protocol of a family."""
+    if problem := broken_promise(kind, value):
+        raise _problem(problem)
+    return value
+
+
+def _spelled_out(names: list[str], first: Any, value: Any) -> Any:
     """Fields by name; or the first field's value, or one name of its family, standing for the whole."""
     if isinstance(value, Mapping):
         strange = [key for key in value if key not in names]
-        if strange and len(value) == 1 and strange[0] in family:
+        if strange and len(value) == 1 and first in FAMILIES and (strange[0] in FAMILIES[first] or strange[0] == KEY):
             return {names[0]: value}
         if strange:
             raise _problem(unknown(strange[0], names) + REMEDIES.get(strange[0], ""), strange[0])

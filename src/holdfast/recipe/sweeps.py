@@ -11,8 +11,9 @@ from typing import Any
 
 import yaml
 
-from holdfast.checks import CHECKS, PRESETS, Check, preset
+from holdfast.checks import PRESETS, Check, preset
 from holdfast.errors import RecipeError, unknown
+from holdfast.families import CHECKS
 from holdfast.recipe.strict import parse
 from holdfast.yaml_text import load_yaml
 
@@ -78,13 +79,15 @@ def read_checks(text: str, option: str = "checks") -> list[Check]:
 
 
 def parse_checks(members: Any, option: str = "checks") -> list[Check]:
-    """Checks in a recipe's notation, one or several, as plain values.
+    """Checks in a recipe's notation, one or several, as plain values of the caller, whose code may be imported.
 
     Raises:
         RecipeError: where they are none.
     """
     written = [one for _, one in written_out(members, option)]
-    checks: tuple[Check, ...] = parse(tuple[Check, ...], written, where=lambda path: ".".join((option, *path)))
+    checks: tuple[Check, ...] = parse(
+        tuple[Check, ...], written, where=lambda path: ".".join((option, *path)), code_allowed=True
+    )
     return list(checks)
 
 

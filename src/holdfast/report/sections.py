@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import polars as pl
 
-from holdfast.errors import LedgerError
+from holdfast.errors import LedgerError, RecipeError
 from holdfast.questions import QUESTIONS
 from holdfast.report.corruptions import Corruptions
 from holdfast.report.maps import Maps
@@ -99,13 +100,37 @@ def _of_stored_answers(title: str) -> Iterator[None]:
 
 
 def _presented(runs: Sequence[RunData], labels: Sequence[str]) -> Iterator[Presented]:
-    for name, home in QUESTIONS.items():
-        with _of_stored_answers(home.title):
-            answers, identifier = answers_of(runs, name), name.replace("_", "-")
-            items = [*_outdated(runs, name), *(home.present(answers) if len(answers) else ())]
-            parts = parts_of(items, labels, identifier)
-        if parts:
-            yield Presented(identifier, home.title, parts)
+    answered = {answer.key.question for run in runs for answer in run.answered}
+    for name in QUESTIONS:
+        if QUESTIONS.package(name):
+            continue  # below, if there is something to present: code of others is imported for nothing else
+        yield from _section(runs, labels, name, QUESTIONS[name])
+    for name in sorted(answered):
+        if name in QUESTIONS and QUESTIONS.package(name):
+            try:
+                yield from _section(runs, labels, name, QUESTIONS[name])
+            except RecipeError as error:
+                yield _sentence(labels, name, f"These answers cannot be presented: {error}.")
+        elif name not in QUESTIONS:
+            remedy = "install the package that declares their question as an entry point of holdfast.questions"
+            yield _sentence(
+                labels, name, f"There are answers to '{name}', which no installed package presents; {remedy}."
+            )
+
+
+def _section(runs: Sequence[RunData], labels: Sequence[str], name: str, home: Any) -> Iterator[Presented]:
+    with _of_stored_answers(home.title):
+        answers, identifier = answers_of(runs, name), name.replace("_", "-")
+        items = [*_outdated(runs, name), *(home.present(answers) if len(answers) else ())]
+        parts = parts_of(items, labels, identifier)
+    if parts:
+        yield Presented(identifier, home.title, parts)
+
+
+def _sentence(labels: Sequence[str], name: str, sentence: str) -> Presented:
+    """A section that says why there is nothing else in it."""
+    identifier = f"question-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    return Presented(identifier, f"Question {name}", parts_of([sentence], labels, identifier))
 
 
 def _outdated(runs: Sequence[RunData], name: str) -> Iterator[str]:

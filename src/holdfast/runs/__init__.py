@@ -1,7 +1,7 @@
 """Runs on disk: their directories, their images, and how a model is rebuilt from them."""
 
 from holdfast.runs.card import Card, content_hash, path_of, read_card, weights_metadata
-from holdfast.runs.code import TrustedCode, call_of, code_of, fingerprints
+from holdfast.runs.code import TrustedCode, call_of, calls_in, code_of, fingerprints, plugged_in, resolved, unresolved
 from holdfast.runs.directory import Run, version, versions
 from holdfast.runs.foreign import Foreign
 from holdfast.runs.identity import refuse_others, same_outputs
@@ -21,6 +21,7 @@ __all__ = [
     "Splits",
     "TrustedCode",
     "call_of",
+    "calls_in",
     "code_of",
     "content_hash",
     "find_bases",
@@ -31,11 +32,14 @@ __all__ = [
     "new_network",
     "outputs_of",
     "path_of",
+    "plugged_in",
     "prepare",
     "read_card",
     "refuse_others",
+    "resolved",
     "same_outputs",
     "start_from",
+    "unresolved",
     "version",
     "versions",
     "weights_metadata",

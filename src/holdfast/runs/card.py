@@ -16,8 +16,8 @@ import yaml
 from torch import Tensor
 
 from holdfast.budget import require_budget
-from holdfast.ensembles import OF_RUNS
 from holdfast.errors import CheckpointError
+from holdfast.families import COMPOSITES
 from holdfast.json_text import parse_json
 from holdfast.models import Architecture, read_metadata
 from holdfast.recipe import Recipe, as_yaml, parse_stored, plain, to_yaml
@@ -170,7 +170,7 @@ def network_hash(model: Any, state: Mapping[str, Tensor]) -> str:
         state: its weights.
     """
     digest = content_hash(state)
-    composite = isinstance(model, Mapping) and not OF_RUNS.keys().isdisjoint(model)
+    composite = isinstance(model, Mapping) and any(name in COMPOSITES for name in model)
     return hashlib.sha256(f"{digest}\n{as_yaml(model)}".encode()).hexdigest() if composite else digest
 
 

@@ -1,26 +1,28 @@
 """Code that recipes and weights files name, and whether the user lets it run.
 
-A factory `package.module:make` could do anything, and what it does may depend on its options. So neither in a file is a
-permission: that comes from the command line (`--trust`) or from the caller (`trust=True`), and from nothing that is
-read.
+A factory `package.module:make` of a network or a method `package.module:Name` could do anything, and what it does may
+depend on its options or fields. So neither in a file is a permission: that comes from the command line (`--trust`) or
+from the caller (`trust=True`), and from nothing that is read.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from holdfast.attacks import Transfer
+from holdfast.attacks.transfer import Transfer
 from holdfast.ensembles import OfRuns
 from holdfast.errors import CheckpointError, HoldfastError, RecipeError
 from holdfast.models import Architecture
 from holdfast.models.external import Python
 from holdfast.recipe import Recipe, parse, to_yaml
+from holdfast.recipe.foreign import Unresolved, code_in, place_of
 from holdfast.runs.card import Card, path_of, read_card
 
 REMEDY = "--trust (in Python, trust=True)"
@@ -28,14 +30,23 @@ REMEDY = "--trust (in Python, trust=True)"
 
 
 TrustedCode = bool | frozenset[str]
-"""Which factories may be called: all, none, or those of these calls, as `call_of` writes them."""
+"""Which code of others may run: all, none, or these calls, as `calls_of` writes them."""
 
 
 def call_of(network: Python) -> str:
     """What tells calls of factories apart: its name, with the options as canonical JSON where there are any."""
-    if not network.options:
-        return network.factory
-    return f"{network.factory} {json.dumps(_canonical(network.options), sort_keys=True, default=repr)}"
+    return _call(network.factory, network.options)
+
+
+def calls_of(choice: object) -> list[str]:
+    """The code that a choice of a recipe would run: a factory of a network, or methods of others."""
+    if isinstance(choice, Python):
+        return [call_of(choice)]
+    return [_call(place, fields) for place, fields in code_in(choice.stated)] if isinstance(choice, Unresolved) else []
+
+
+def _call(place: str, fields: Mapping[str, Any]) -> str:
+    return f"{place} {json.dumps(_canonical(fields), sort_keys=True, default=repr)}" if fields else place
 
 
 def _canonical(value: Any) -> Any:
@@ -47,19 +58,71 @@ def _canonical(value: Any) -> Any:
     return [_canonical(one) for one in value] if isinstance(value, list | tuple) else value
 
 
-def require_trust(
-    architecture: Architecture, place: str, *, trust: TrustedCode, error: type[HoldfastError] = RecipeError
-) -> None:
-    """Refuse a network that a factory makes, unless the caller lets it run.
+def require_trust(choice: object, place: str, *, trust: TrustedCode, error: type[HoldfastError] = RecipeError) -> None:
+    """Refuse a network that a factory makes, or a method of others, unless the caller lets it run.
 
     Raises:
         HoldfastError: of the type `error`, with the remedy.
     """
-    if not isinstance(architecture, Python):
-        return
-    call = call_of(architecture)
-    if not (trust if isinstance(trust, bool) else call in trust):
-        raise error(f"{place}: calls {call}, which could do anything; if you trust it, allow it with {REMEDY}")
+    for call in calls_of(choice):
+        if not (trust if isinstance(trust, bool) else call in trust):
+            raise error(f"{place}: calls {call}, which could do anything; if you trust it, allow it with {REMEDY}")
+
+
+def resolved(value: Any, place: str = "", *, trust: TrustedCode, error: type[HoldfastError] = RecipeError) -> Any:
+    """A recipe, or a part of one, with the methods of others in it imported; the same object where there are none.
+
+    Args:
+        value: as it was read.
+        place: where that is, for messages.
+        trust: which code of others may run.
+        error: the type of error for code that may not.
+
+    Raises:
+        HoldfastError: for code that is not trusted, before anything is imported, or that cannot be used.
+    """
+    for choice, at in unresolved(value, place):
+        require_trust(choice, at, trust=trust, error=error)
+    return _resolved(value, place)
+
+
+def plugged_in(value: Any) -> set[str]:
+    """Where the methods of installed packages are defined that a recipe, or a part of one, has."""
+    own = type(value) if dataclasses.is_dataclass(value) else value
+    module = getattr(own, "__module__", None)
+    named = isinstance(module, str) and module.partition(".")[0] not in ("holdfast", "builtins")
+    inner = {place for _, part in _parts(value) for place in plugged_in(part)}
+    return {place_of(own), *inner} if named and callable(own) else inner
+
+
+def unresolved(value: Any, place: str = "") -> Iterator[tuple[Unresolved, str]]:
+    """The choices in a recipe, or a part of one, that name methods of others, each with its place."""
+    if isinstance(value, Unresolved):
+        yield value, place
+    for name, inner in _parts(value):
+        yield from unresolved(inner, f"{place}.{name}" if place else name)
+
+
+def _resolved(value: Any, place: str) -> Any:
+    if isinstance(value, Unresolved):
+        return parse(value.kind, value.stated, where=lambda at: ".".join((place, *at)), code_allowed=True)
+    new = {name: _resolved(inner, f"{place}.{name}" if place else name) for name, inner in _parts(value)}
+    changed = {name: new[name] for name, inner in _parts(value) if new[name] is not inner}
+    if not changed:
+        return value
+    try:
+        return tuple(new.values()) if isinstance(value, tuple) else dataclasses.replace(value, **changed)
+    except ValueError as problem:  # what a recipe says of a method, which is looked at only now
+        raise RecipeError(f"{place}: {problem}" if place else str(problem)) from problem
+
+
+def _parts(value: Any) -> list[tuple[str, Any]]:
+    """Members of a tuple or fields of a group, with their names."""
+    if isinstance(value, tuple):
+        return [(str(number), inner) for number, inner in enumerate(value)]
+    if not dataclasses.is_dataclass(value) or isinstance(value, type | Unresolved):
+        return []
+    return [(each.name, getattr(value, each.name)) for each in dataclasses.fields(value) if each.init]
 
 
 def named_networks(card: Card) -> list[Architecture]:
@@ -68,13 +131,21 @@ def named_networks(card: Card) -> list[Architecture]:
     return [card.recipe.model, *(parse(Architecture, model, where=lambda _: str(card.file)) for model in inside)]
 
 
-def code_of(recipes: Sequence[Recipe]) -> dict[str, Path | None]:
-    """Calls of factories that training and checking these recipes would make, with the file of each if it is found.
+def calls_in(recipe: object) -> list[str]:
+    """The calls that a recipe, or a part of one, names itself."""
+    choices = [getattr(recipe, "model", None), *(choice for choice, _ in unresolved(recipe))]
+    return [call for choice in choices for call in calls_of(choice)]
+
+
+def code_of(recipes: Sequence[Recipe | Any]) -> dict[str, Path | None]:
+    """Calls of code of others that training and checking these recipes would make, with the file of each where it is.
 
     Those of networks that a composite or a transferred attack takes from other runs are among them as soon as those
     runs exist.
     """
-    calls = {call_of(network) for recipe in recipes for network in _networks(recipe) if isinstance(network, Python)}
+    networks = [network for recipe in recipes if isinstance(recipe, Recipe) for network in _networks(recipe)]
+    calls = {call for network in networks for call in calls_of(network)}
+    calls |= {call for recipe in recipes for call in calls_in(recipe)}
     return {call: _file(call.partition(":")[0]) for call in sorted(calls)}
 
 
@@ -103,9 +174,9 @@ def _file(module: str) -> Path | None:
     return None
 
 
-def fingerprints(recipes: Sequence[Recipe]) -> set[str]:
+def fingerprints(recipes: Sequence[Recipe | Any]) -> set[str]:
     """What tells recipes and the code they run from others: one of each recipe, one of each call with its modules."""
-    texts = [to_yaml(recipe, Recipe).encode() for recipe in recipes]
+    texts = [to_yaml(recipe, type(recipe)).encode() for recipe in recipes]
     for call, file in code_of(recipes).items():
         levels = call.partition(":")[0].count(".")
         around = [] if file is None else [*file.parents][: levels + 1]

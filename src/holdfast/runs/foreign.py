@@ -12,7 +12,7 @@ from torch import nn
 from holdfast.errors import CheckpointError, RecipeError
 from holdfast.models import Architecture, load_weights, normalised
 from holdfast.recipe import DataRecipe, parse, plain
-from holdfast.runs.code import TrustedCode, require_trust
+from holdfast.runs.code import TrustedCode, require_trust, resolved
 from holdfast.runs.networks import new_network
 
 
@@ -60,7 +60,8 @@ class Foreign:
         except RecipeError as error:
             raise CheckpointError(f"{file}: expected a network written by holdfast; {error}") from None
         require_trust(foreign.model, str(file), trust=trust, error=CheckpointError)
-        return foreign
+        ready: Foreign = resolved(foreign, str(file), trust=trust, error=CheckpointError)
+        return ready
 
     def build(self, shape: tuple[int, int, int], classes: int) -> nn.Module:
         """The network with its weights, its normalisation in front."""

@@ -18,7 +18,7 @@ from holdfast.models.external import Python, Timm, Torchvision
 from holdfast.models.plan import bytes_of, planned, require_sizes
 from holdfast.recipe import Recipe, parse, plain
 from holdfast.runs.card import Card, line_of, path_of, read_card
-from holdfast.runs.code import TrustedCode, require_trust
+from holdfast.runs.code import TrustedCode, require_trust, resolved
 from holdfast.runs.directory import Run
 from holdfast.runs.splits import Splits
 
@@ -57,6 +57,7 @@ def new_network(
         RecipeError: if it cannot be built, does not fit the budget of memory, or a factory makes it and the caller does
             not say `trust`.
     """
+    architecture = resolved(architecture, "model", trust=trust)
     require_trust(architecture, "model", trust=trust)
     composite: object = architecture
 
@@ -77,7 +78,7 @@ def new_network(
     except HoldfastError:
         raise
     except Exception as error:  # a user's factory may raise anything
-        if isinstance(error, ValueError) or isinstance(architecture, Python):
+        if isinstance(error, ValueError) or _is_external(architecture, {}):
             raise RecipeError(f"model: {line_of(error)}") from error
         raise
 
@@ -85,7 +86,8 @@ def new_network(
 def _is_external(architecture: Architecture, bases: Bases) -> bool:
     """Whether the code of others makes the network, or one in it: it may need values of tensors to do so."""
     names = [name for base in bases.values() if isinstance(base.get("model"), Mapping) for name in base["model"]]
-    return isinstance(architecture, EXTERNAL) or any(MODELS.get(name) in EXTERNAL for name in names)
+    foreign = type(architecture).__module__.partition(".")[0] != "holdfast"
+    return foreign or isinstance(architecture, EXTERNAL) or any(MODELS.get(name) in EXTERNAL for name in names)
 
 
 def find_bases(recipe: Recipe, splits: Splits, run: Run | None = None, *, trust: TrustedCode = False) -> Bases:

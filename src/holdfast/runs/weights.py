@@ -12,7 +12,7 @@ from holdfast.errors import CheckpointError
 from holdfast.models import Architecture
 from holdfast.models.weights import copy_weights, read_tensors, require_fitting
 from holdfast.runs.card import Card, read_card
-from holdfast.runs.code import TrustedCode, named_networks, require_trust
+from holdfast.runs.code import TrustedCode, named_networks, require_trust, resolved
 from holdfast.runs.networks import new_network
 
 
@@ -39,7 +39,8 @@ def load_model(path: Path | str, *, trust: TrustedCode = False, of: Architecture
     """
     card = read_card(path)
     state = read_tensors(card.file)
-    if of is not None and _unfitted(card.recipe.model) != _unfitted(of):
+    stated = resolved(card.recipe.model, str(card.file), trust=trust, error=CheckpointError)
+    if of is not None and _unfitted(stated) != _unfitted(of):
         raise CheckpointError(
             f"{card.file}: expected weights of the network of the recipe, got those of another; "
             "restore the file, or start over with --fresh"
@@ -47,7 +48,7 @@ def load_model(path: Path | str, *, trust: TrustedCode = False, of: Architecture
     for architecture in named_networks(card):
         require_trust(architecture, str(card.file), trust=trust, error=CheckpointError)
     model = new_network(
-        card.recipe.model, card.shape, len(card.classes), seed=card.recipe.seed, bases=card.bases, trust=trust,
+        stated, card.shape, len(card.classes), seed=card.recipe.seed, bases=card.bases, trust=trust,
         fitting=lambda plan: require_fitting(plan, state, str(card.file)),
     )  # fmt: skip
     kinds = {tensor.dtype for tensor in state.values() if tensor.is_floating_point()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from holdfast.errors import RecipeError, unknown
 from holdfast.recipe import Recipe, parse, plain
 from holdfast.recipe.load import override, places_of, read_recipe_text, read_yaml
 from holdfast.recipe.sweeps import Origins, write_out_sweeps
+from holdfast.runs import Trust, resolved
 from holdfast.search.ranges import RANGES, Range
 from holdfast.search.schema import SearchRecipe
 
@@ -72,6 +73,14 @@ class Plan:
         origins = write_out_sweeps(one, Path(self.name))
         recipe: Recipe = parse(Recipe, {**one, "name": name}, where=self.where(origins))
         return recipe
+
+    def resolved(self, trust: Trust) -> Plan:
+        """The same with the checks of others in its goals imported.
+
+        Raises:
+            RecipeError: for code that is not trusted or cannot be used.
+        """
+        return replace(self, settings=resolved(self.settings, SECTION, trust=trust))
 
     def probe(self) -> Recipe:
         """A recipe of the search; first all ends of all ranges are tried, so that a bad range is refused at once."""

@@ -15,10 +15,9 @@ from holdfast.checks import Check
 from holdfast.conduct import Job, Training, default_device, subjects_of, to_device, train
 from holdfast.errors import HoldfastError, ModelError, RecipeError, TrainingError, unknown
 from holdfast.evaluation import evaluations
-from holdfast.models.external import Python
 from holdfast.recipe import Recipe, describe
 from holdfast.results import Ledger
-from holdfast.runs import Run, Splits, TrustedCode, call_of, prepare
+from holdfast.runs import Run, Splits, TrustedCode, calls_in, prepare, resolved
 from holdfast.search.plan import Plan
 from holdfast.search.schema import Goal, SearchRecipe
 from holdfast.search.values import summary
@@ -88,7 +87,9 @@ def run_trial(
         HoldfastError: what another trial would run into as well.
     """
     try:
-        recipe = plan.trial(drawn, trial.number)
+        drawn_recipe = plan.trial(drawn, trial.number)
+        trust = trust_for(drawn_recipe, plan, trust)
+        recipe: Recipe = resolved(drawn_recipe, trust=trust)
     except RecipeError as problem:  # values that are allowed one by one and not together
         return Ended(trial.number, "failed", error=str(problem))
     run = Run(out / recipe.name)
@@ -97,7 +98,7 @@ def run_trial(
         run.claim(recipe)
         decoded = {path: plan.ranges[path].decode(value) for path, value in drawn.items()}
         run.record(search={"trial": trial.number, "values": decoded})
-        watch, job = Watch(trial, plan, recipe, device), Job(recipe, run, _trust_for(recipe, plan, trust))
+        watch, job = Watch(trial, plan, recipe, device), Job(recipe, run, trust)
         values: tuple[float, ...] = ()
         error = None
         try:
@@ -115,13 +116,16 @@ def run_trial(
         return Ended(trial.number, "pruned" if pruned else "complete", values)
 
 
-def _trust_for(recipe: Recipe, plan: Plan, trust: TrustedCode) -> TrustedCode:
-    """Trust that also covers the options drawn for a factory that the search itself names and may call."""
-    if isinstance(trust, bool) or not isinstance(recipe.model, Python):
+def trust_for(recipe: Recipe, plan: Plan, trust: TrustedCode) -> TrustedCode:
+    """TrustedCode that also covers the options and fields drawn for code that the search itself names and may run."""
+    if isinstance(trust, bool):
         return trust
-    models = [end.model for end in plan.ends()]
-    own = {one.factory for one in models if isinstance(one, Python) and call_of(one) in trust}
-    return trust | {call_of(recipe.model)} if recipe.model.factory in own else trust
+    allowed = {_place(call) for end in plan.ends() for call in calls_in(end) if call in trust}
+    return trust | {call for call in calls_in(recipe) if _place(call) in allowed}
+
+
+def _place(call: str) -> str:
+    return call.partition(" ")[0]
 
 
 class Images:

@@ -14,12 +14,12 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from holdfast.augment.soft import check_classes
-from holdfast.runs import TrustedCode
+from holdfast.runs import TrustedCode, resolved
 from holdfast.search.claims import Claims
 from holdfast.search.plan import Plan
 from holdfast.search.sampler import ERROR, is_lost, trials
 from holdfast.search.study import beating, open_study
-from holdfast.search.trial import Busy, Ended, Images, run_trial
+from holdfast.search.trial import Busy, Ended, Images, run_trial, trust_for
 
 PAUSE = 0.2
 """Seconds between two looks at the trials of other workers."""
@@ -56,10 +56,10 @@ def work(
     Raises:
         HoldfastError: what every other trial would run into as well.
     """
-    directory = out / plan.name
+    plan, directory = plan.resolved(trust), out / plan.name
     study = open_study(plan, directory, storage)
     claims, images = Claims(directory / "locks"), Images(root)
-    for recipe in plan.ends():
+    for recipe in (resolved(end, trust=trust_for(end, plan, trust)) for end in plan.ends()):
         own = getattr(recipe.train.objective, "augment", ())  # some objectives make views of their own
         check_classes((*recipe.data.augment, *own), len(images(recipe).classes))
     while True:

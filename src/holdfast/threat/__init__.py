@@ -6,13 +6,11 @@ is also the nearest point of the intersection; for `L2` and `L1` that point is `
 `L0`, which counts, is no norm: it projects exactly, but is not convex and refused by attacks whose steps have a length.
 """
 
+from holdfast.families import THREATS
 from holdfast.threat.l0 import L0
 from holdfast.threat.l1 import L1
 from holdfast.threat.l2 import L2, rescale_into_box
 from holdfast.threat.linf import Linf
 from holdfast.threat.radius import with_radius
-from holdfast.types import Threat
-
-THREATS: dict[str, type[Threat]] = {"linf": Linf, "l2": L2, "l1": L1, "l0": L0}
 
 __all__ = ["L0", "L1", "L2", "THREATS", "Linf", "rescale_into_box", "with_radius"]

@@ -19,7 +19,7 @@ from holdfast.objectives.weight_penalty import with_l1
 from holdfast.optim.schedules import multiplier
 from holdfast.recipe import Recipe
 from holdfast.rng import Streams
-from holdfast.runs import Run, Splits, TrustedCode, find_bases, new_model, start_from
+from holdfast.runs import Run, Splits, TrustedCode, find_bases, new_model, resolved, start_from
 from holdfast.training.at_work import AtWork
 from holdfast.training.batches import Batches
 from holdfast.training.checkpoint import TrainingFiles, load_state, state_content, weights_content
@@ -99,6 +99,7 @@ class _Loop:
         *,
         trust: TrustedCode = False,
     ) -> None:
+        recipe = resolved(recipe, trust=trust)
         train = recipe.train
         self.recipe, self.splits, self.run = recipe, splits, run
         self.bases = find_bases(recipe, splits, run, trust=trust)

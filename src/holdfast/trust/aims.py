@@ -28,7 +28,9 @@ def other_losses(case: Case) -> Verdict:
     """Does Auto-PGD on another loss, or towards single classes, break what the attack in question does not?"""
     attack = usual(case.attack.threat)
     tries: dict[str, Attack] = {
-        f"`apgd` on {name}": replace(attack, loss=loss) for name, loss in LOSSES.items() if loss is not case.attack.loss
+        f"`apgd` on {name}": replace(attack, loss=loss)
+        for name, loss in LOSSES.usable()
+        if loss is not case.attack.loss
     }
     tries["`apgd_targeted`"] = TargetedAPGD(threat=attack.threat, steps=attack.steps)  # each target is a start
     left = {name: case.held(one, case.standing) for name, one in tries.items()}

@@ -1,0 +1,304 @@
+"""What recipes, commands and plug-ins may name: one registry for each family, a line for each method."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holdfast.registry import Registry, instance
+
+if TYPE_CHECKING:
+    from holdfast.types import Attack, Augmentation, Certifier, Corruption, Loss, Objective, Threat
+
+MODELS: Registry[Any] = Registry(
+    "models",
+    {
+        "linear": instance("holdfast.models.linear:Linear"),
+        "mlp": instance("holdfast.models.mlp:MLP"),
+        "cnn": instance("holdfast.models.cnn:CNN"),
+        "lenet": instance(
+            "holdfast.models.cnn:CNN", blocks=((32,), (64,)), kernel=3, pool=2, hidden=(200,), feature_dim=None
+        ),
+        "cnn6": instance(
+            "holdfast.models.cnn:CNN",
+            blocks=((64, 64), (128, 128), (256, 256)), kernel=3, pool=2, feature_dim=None,
+        ),
+        "cnn8": instance(
+            "holdfast.models.cnn:CNN",
+            blocks=((64, 64), (128, 128), (256, 256, 256, 256)), kernel=3, pool=2, feature_dim=None,
+        ),
+        "resnet10": instance("holdfast.models.resnet:ResNet", blocks=(1, 1, 1, 1)),
+        "resnet18": instance("holdfast.models.resnet:ResNet", blocks=(2, 2, 2, 2)),
+        "resnet34": instance("holdfast.models.resnet:ResNet", blocks=(3, 4, 6, 3)),
+        "resnet50": instance("holdfast.models.resnet:ResNet", blocks=(3, 4, 6, 3), bottleneck=True),
+        "preactresnet18": instance("holdfast.models.preactresnet:PreActResNet", blocks=(2, 2, 2, 2)),
+        "wrn-40-1": instance("holdfast.models.wideresnet:WideResNet", depth=40, widen=1),
+        "wrn-40-2": instance("holdfast.models.wideresnet:WideResNet", depth=40, widen=2),
+        "wrn-28-10": instance("holdfast.models.wideresnet:WideResNet", depth=28, widen=10),
+        "wrn-34-10": instance("holdfast.models.wideresnet:WideResNet", depth=34, widen=10),
+        "allconv": instance("holdfast.models.allconv:AllConv"),
+        "allconv-augmix": instance("holdfast.models.allconv:AllConvAugMix"),
+        "densenet": instance("holdfast.models.densenet:DenseNet"),
+        "mobilenetv3-small": instance("holdfast.models.mobilenet:MobileNetV3Small"),
+        "vit-tiny": instance("holdfast.models.vit:ViT"),
+        "lipschitz-mlp": instance("holdfast.models.lipschitz:LipschitzMLP"),
+        "lipschitz-cnn": instance("holdfast.models.lipschitz:LipschitzCNN"),
+        "python": "holdfast.models.external:Python",
+        "timm": "holdfast.models.external:Timm",
+        "torchvision": "holdfast.models.external:Torchvision",
+    },
+)  # fmt: skip
+"""Prototypes to take fields over from; a class where fields have no defaults."""
+
+COMPOSITES: Registry[Any] = Registry(
+    "composites",
+    {
+        "composite": "holdfast.ensembles.of_runs:CompositeOfRuns",
+        "adaptive_composite": "holdfast.ensembles.of_runs:AdaptiveCompositeOfRuns",
+    },
+)
+
+ARCHITECTURES: Registry[Any] = Registry("architectures", {}, including=(MODELS, COMPOSITES))
+"""Networks that a recipe may name."""
+
+MIXINGS: Registry[Any] = Registry(
+    "mixings",
+    {
+        "gradient_ratio": "holdfast.ensembles.mixing:GradientRatio",
+        "local_bias": "holdfast.ensembles.mixing:LocalBias",
+        "probability": "holdfast.ensembles.mixing:Probability",
+    },
+)
+
+DATASETS: Registry[Any] = Registry(
+    "data",
+    {
+        "cifar10": instance("holdfast.data.cifar:Cifar10"),
+        "cifar100": instance("holdfast.data.cifar:Cifar100"),
+        "digits": instance("holdfast.data.digits:Digits"),
+        "emnist": instance("holdfast.data.emnist:Emnist"),
+        "fashion_mnist": "holdfast.data.idx:FASHION_MNIST",
+        "folder": "holdfast.data.folder:Folder",
+        "kmnist": "holdfast.data.idx:KMNIST",
+        "mnist": "holdfast.data.idx:MNIST",
+        "npy": "holdfast.data.npy:Npy",
+        "npz": "holdfast.data.npz:Npz",
+        "svhn": instance("holdfast.data.svhn:Svhn"),
+    },
+)
+"""Sources by name: an instance to use or to `dataclasses.replace`, or the class where a path is needed."""
+
+AUGMENTATIONS: Registry[Augmentation] = Registry(
+    "augmentations",
+    {
+        "random_crop": instance("holdfast.augment.crop:RandomCrop"),
+        "horizontal_flip": instance("holdfast.augment.flip:HorizontalFlip"),
+        "spider": instance("holdfast.augment.spider:Spider"),
+        "augmix": instance("holdfast.augment.augmix:AugMix"),
+        "pixmix": instance("holdfast.augment.pixmix:PixMix"),
+        "deepaugment": instance("holdfast.augment.deepaugment:DeepAugment"),
+        "randaugment": instance("holdfast.augment.randaugment:RandAugment"),
+        "trivialaugment": instance("holdfast.augment.randaugment:TrivialAugment"),
+    },
+)
+
+OBJECTIVES: Registry[type[Objective]] = Registry(
+    "objectives",
+    {
+        "standard": "holdfast.objectives.standard:Standard",
+        "noisy": "holdfast.objectives.noisy:Noisy",
+        "clean_and_noisy": "holdfast.objectives.noisy:CleanAndNoisy",
+        "stability": "holdfast.objectives.noisy:Stability",
+        "discriminative": "holdfast.objectives.discriminative:Discriminative",
+        "center": "holdfast.objectives.center:Center",
+        "large_margin": "holdfast.objectives.large_margin:LargeMargin",
+        "adversarial": "holdfast.objectives.adversarial:Adversarial",
+        "trades": "holdfast.objectives.trades:TRADES",
+        "mart": "holdfast.objectives.mart:MART",
+        "mma": "holdfast.objectives.mma:MMA",
+        "fast": "holdfast.objectives.fast:Fast",
+        "free": "holdfast.objectives.free:Free",
+        "awp": "holdfast.objectives.awp:AWP",
+        "soar": "holdfast.objectives.soar:SOAR",
+        "foar": "holdfast.objectives.foar:FOAR",
+        "cure": "holdfast.objectives.cure:CURE",
+        "llr": "holdfast.objectives.llr:LLR",
+        "input_gradient": "holdfast.objectives.input_gradient:InputGradient",
+        "jacobian": "holdfast.objectives.jacobian:Jacobian",
+        "jensen_shannon": "holdfast.objectives.jensen_shannon:JensenShannon",
+        "mscr": "holdfast.objectives.radius:MSCR",
+        "mcr": "holdfast.objectives.radius:MCR",
+        "zhen": "holdfast.objectives.radius:Zhen",
+        "multiclass_hinge": "holdfast.objectives.hinge:MulticlassHinge",
+        "truncated_margin": "holdfast.objectives.hinge:TruncatedMargin",
+        "smoothed_cross_entropy": "holdfast.objectives.smoothed:SmoothedCrossEntropy",
+        "policy": "holdfast.objectives.policy:PolicyTraining",
+    },
+)
+
+OPTIMIZERS: Registry[Any] = Registry(
+    "optimizers",
+    {
+        "sgd": "holdfast.optim.optimizers:SGD",
+        "adam": "holdfast.optim.optimizers:Adam",
+        "adamw": "holdfast.optim.optimizers:AdamW",
+        "rmsprop": "holdfast.optim.optimizers:RMSProp",
+        "signsgd": "holdfast.optim.optimizers:SignSGD",
+    },
+)
+
+SCHEDULES: Registry[Any] = Registry(
+    "schedules",
+    {
+        "constant": "holdfast.optim.schedules:Constant",
+        "multistep": "holdfast.optim.schedules:MultiStep",
+        "cosine": "holdfast.optim.schedules:Cosine",
+        "cosine_restarts": "holdfast.optim.schedules:CosineRestarts",
+        "one_cycle": "holdfast.optim.schedules:OneCycle",
+    },
+)
+
+THREATS: Registry[type[Threat]] = Registry(
+    "threats",
+    {
+        "linf": "holdfast.threat.linf:Linf",
+        "l2": "holdfast.threat.l2:L2",
+        "l1": "holdfast.threat.l1:L1",
+        "l0": "holdfast.threat.l0:L0",
+    },
+)
+
+LOSSES: Registry[Loss] = Registry(
+    "losses",
+    {
+        "cross_entropy": "holdfast.losses:cross_entropy",
+        "margin": "holdfast.losses:margin",
+        "dlr": "holdfast.losses:difference_of_logits_ratio",
+    },
+)
+"""The losses of labels that a recipe may name."""
+
+STEP_SCHEDULES: Registry[Any] = Registry(
+    "step_schedules",
+    {
+        "constant": "holdfast.attacks.schedule:constant",
+        "linear": "holdfast.attacks.schedule:linear",
+        "cosine": "holdfast.attacks.schedule:cosine",
+        "halving": "holdfast.attacks.schedule:halving",
+    },
+)
+
+SAMPLINGS: Registry[Any] = Registry(
+    "samplings",
+    {
+        "fixed": "holdfast.certify.sampling:Fixed",
+        "full_radius": "holdfast.certify.sampling:FullRadius",
+        "decision": "holdfast.certify.sampling:Decision",
+    },
+)
+
+CORRUPTIONS: Registry[type[Corruption]] = Registry(
+    "corruptions",
+    {
+        "clean": "holdfast.corruptions.noise:Clean",
+        "gaussian_noise": "holdfast.corruptions.noise:GaussianNoise",
+        "uniform_noise": "holdfast.corruptions.noise:UniformNoise",
+        "linear": "holdfast.corruptions.linear:Linear",
+        "common": "holdfast.corruptions.common.corruption:Common",
+        "occlusion": "holdfast.corruptions.masks:Occlusion",
+        "stripes": "holdfast.corruptions.masks:Stripes",
+        "down_up": "holdfast.corruptions.masks:DownUp",
+        "chain": "holdfast.corruptions.chain:Chain",
+        "bar": "holdfast.corruptions.bar.corruption:Bar",
+    },
+)
+
+ATTACKS: Registry[type[Attack]] = Registry(
+    "attacks",
+    {
+        "fgsm": "holdfast.attacks.fgsm:FGSM",
+        "rfgsm": "holdfast.attacks.rfgsm:RFGSM",
+        "bim": "holdfast.attacks.bim:BIM",
+        "pgd": "holdfast.attacks.pgd:PGD",
+        "apgd": "holdfast.attacks.apgd:APGD",
+        "apgd_targeted": "holdfast.attacks.apgd_targeted:TargetedAPGD",
+        "fab": "holdfast.attacks.fab:FAB",
+        "deepfool": "holdfast.attacks.deepfool:DeepFool",
+        "ddn": "holdfast.attacks.ddn:DDN",
+        "fmn": "holdfast.attacks.fmn:FMN",
+        "cw": "holdfast.attacks.cw:CW",
+        "cw_linf": "holdfast.attacks.cw:CWLinf",
+        "square": "holdfast.attacks.square:Square",
+        "simba": "holdfast.attacks.simba:SimBA",
+        "spsa": "holdfast.attacks.spsa:SPSA",
+        "nes": "holdfast.attacks.spsa:NES",
+        "hopskipjump": "holdfast.attacks.hopskipjump:HopSkipJump",
+        "boundary": "holdfast.attacks.boundary:Boundary",
+        "autoattack": "holdfast.attacks.autoattack:AutoAttack",
+        "eight_bit": "holdfast.attacks.eight_bit:EightBit",
+        "eot": "holdfast.attacks.eot:EOT",
+        "targeted": "holdfast.attacks.targeted:Targeted",
+        "aimed": "holdfast.attacks.aimed:Aimed",
+        "foolbox": "holdfast.attacks.foolbox:Foolbox",
+        "torchattacks": "holdfast.attacks.torchattacks:Torchattacks",
+        "art": "holdfast.attacks.art:ART",
+    },
+)
+
+CERTIFIERS: Registry[type[Certifier]] = Registry(
+    "certifiers",
+    {
+        "margin": "holdfast.certify.margin:Margin",
+        "smoothed_margin": "holdfast.certify.smoothed_margin:SmoothedMargin",
+        "smoothing": "holdfast.certify.smoothing:GaussianSmoothing",
+        "laplace_smoothing": "holdfast.certify.smoothing:LaplaceSmoothing",
+        "uniform_smoothing": "holdfast.certify.smoothing:UniformSmoothing",
+        "mixture_margin": "holdfast.certify.mixture:MixtureMargin",
+        "mixture_smoothing": "holdfast.certify.mixture:MixtureSmoothing",
+    },
+)
+
+CHECKS: Registry[Any] = Registry(
+    "checks",
+    {"stored": "holdfast.corruptions.stored:Stored", "transfer": "holdfast.attacks.transfer:Transfer"},
+    including=(CORRUPTIONS, ATTACKS, CERTIFIERS),
+)
+
+QUESTIONS: Registry[Any] = Registry(
+    "questions",
+    {
+        "thickness": "holdfast.questions.thickness:Thickness",
+        "flatness": "holdfast.questions.flatness:Flatness",
+        "gradient_norm": "holdfast.questions.gradient_norm:GradientNorm",
+        "classes": "holdfast.questions.classes:Classes",
+        "features": "holdfast.questions.features:Features",
+        "surface": "holdfast.questions.surface:LossSurface",
+        "confidences": "holdfast.questions.confidences:Confidences",
+        "sra": "holdfast.questions.sra:SmoothedRobustness",
+        "mixing": "holdfast.questions.mixing:Mixtures",
+        "neighbours": "holdfast.questions.neighbours:Neighbours",
+        "curvature": "holdfast.questions.curvature:Curvature",
+        "stability": "holdfast.questions.stability:NoiseStability",
+        "segment": "holdfast.questions.segment:Segments",
+    },
+)
+"""In the order of a page; their modules start without torch."""
+
+ALL: dict[str, Registry[Any]] = {
+    "models": ARCHITECTURES,
+    "mixings": MIXINGS,
+    "data": DATASETS,
+    "augmentations": AUGMENTATIONS,
+    "objectives": OBJECTIVES,
+    "optimizers": OPTIMIZERS,
+    "schedules": SCHEDULES,
+    "checks": CHECKS,
+    "attacks": ATTACKS,
+    "certifiers": CERTIFIERS,
+    "corruptions": CORRUPTIONS,
+    "threats": THREATS,
+    "losses": LOSSES,
+    "step_schedules": STEP_SCHEDULES,
+    "samplings": SAMPLINGS,
+    "questions": QUESTIONS,
+}
+"""In the order of `holdfast list`."""
