@@ -13,7 +13,7 @@ from holdfast.errors import RecipeError, unknown
 from holdfast.recipe import Recipe, parse, plain
 from holdfast.recipe.load import override, places_of, read_recipe_text, read_yaml
 from holdfast.recipe.sweeps import Origins, write_out_sweeps
-from holdfast.runs import Trust, resolved
+from holdfast.runs import TrustedCode, resolved
 from holdfast.search.ranges import RANGES, Range
 from holdfast.search.schema import SearchRecipe
 
@@ -74,7 +74,7 @@ class Plan:
         recipe: Recipe = parse(Recipe, {**one, "name": name}, where=self.where(origins))
         return recipe
 
-    def resolved(self, trust: Trust) -> Plan:
+    def resolved(self, trust: TrustedCode) -> Plan:
         """The same with the checks of others in its goals imported.
 
         Raises:
