@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     __version__: str
     from holdfast.attacks import FGSM, PGD
     from holdfast.certify import GaussianSmoothing, Margin, SmoothedMargin
-    from holdfast.conduct import load_run, run
+    from holdfast.conduct import fit, load_run, run
     from holdfast.corruptions import Clean, GaussianNoise, UniformNoise
     from holdfast.errors import HoldfastError
     from holdfast.evaluation import evaluate
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "attacks": ("FGSM", "PGD"),
     "certify": ("GaussianSmoothing", "Margin", "SmoothedMargin"),
-    "conduct": ("load_run", "run"),
+    "conduct": ("fit", "load_run", "run"),
     "corruptions": ("Clean", "GaussianNoise", "UniformNoise"),
     "errors": ("HoldfastError",),
     "evaluation": ("evaluate",),
@@ -57,6 +57,7 @@ __all__ = [
     "Streams",
     "UniformNoise",
     "evaluate",
+    "fit",
     "lipschitz_bound",
     "load_model",
     "load_recipes",

@@ -15,8 +15,8 @@ import traceback
 from pathlib import Path
 
 import holdfast.cli
-from holdfast.cli import screen
 from holdfast.results import Ledger
+from holdfast.show import progress
 from holdfast.training import checkpoint, loop
 from tests.chaos.shim import Shim
 
@@ -37,7 +37,7 @@ def main():
     """Serve requests until the input ends."""
     for name in LIBRARIES:
         importlib.import_module(name)
-    screen.FIRST = 86400.0  # no lines of progress, so that output does not depend on how busy the machine is
+    progress.FIRST = 86400.0  # no lines of progress, so that output does not depend on how busy the machine is
     checkpoint.FLUSH_SECONDS = 0.0  # every epoch is written when it ends
     _tick(Ledger, "append", lambda ledger, part, rows: f"part {ledger.path / part}.parquet")
     _tick(loop._Loop, "finish_epoch", lambda loop: f"epoch {loop.finished}")

@@ -11,7 +11,7 @@ import pytest
 import holdfast
 import holdfast.cli
 from holdfast.cli.output import echo, echo_json, echo_lines, strict
-from holdfast.cli.screen import Bar, say, table
+from holdfast.cli.screen import say, table
 from holdfast.show.text import one_line, visible
 
 
@@ -43,20 +43,6 @@ def test_cells_cannot_forge_a_row(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert "\\x1b[31m1 %" in "".join(lines)
     assert [line.split() for line in lines if "evil" in line] == [["good\\nevil", "99", "%", "\\x1b[31m1", "%"]]
-
-
-def test_progress_cannot_steer_the_terminal(monkeypatch, capsys):
-    monkeypatch.setattr("holdfast.cli.screen.FIRST", 0.01)
-    with Bar().stage("check \x1b[2J", "images") as show:
-        show(1, 2, "\x1b]0;x\x07")
-        for _ in range(200):
-            if "1 of 2" in (said := capsys.readouterr().err):
-                break
-            import time
-
-            time.sleep(0.01)
-    assert "\x1b" not in said
-    assert "\\x1b]0;x\\x07" in said
 
 
 def test_json_has_no_numbers_that_the_standard_does_not_know(capsys):

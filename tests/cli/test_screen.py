@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from holdfast.cli.overview import short_names
-from holdfast.cli.screen import Bar, between_steps, interrupt_on_kill, interval, percent, resumable, table
+from holdfast.cli.screen import between_steps, interrupt_on_kill, interval, percent, resumable, table
 from holdfast.errors import HoldfastError
 
 
@@ -37,30 +37,6 @@ def test_the_first_signal_waits_for_the_step_and_the_second_does_not():
         with pytest.raises(KeyboardInterrupt):
             send(signal.SIGINT)
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
-
-
-def test_a_log_gets_regular_lines_with_a_unit_also_while_a_step_takes_long_and_a_quiet_one_none(capsys, monkeypatch):
-    monkeypatch.setattr("holdfast.cli.screen.FIRST", 0.05)
-    monkeypatch.setattr("holdfast.cli.screen.EVERY", 0.05)
-    with Bar().stage("check a", "images x checks") as show:
-        time.sleep(0.12)
-        show(3, 9, "pgd")
-        time.sleep(0.2)
-    out, err = capsys.readouterr()
-    lines = err.splitlines()
-    assert out == ""
-    assert lines[0].startswith("check a  started, 0 s")
-    assert sum(line.startswith("check a  pgd  3 of 9 images x checks, 0 s") for line in lines) >= 2
-    with Bar(quiet=True).stage("train a") as show:
-        show(1, 9)
-        time.sleep(0.1)
-    assert capsys.readouterr() == ("", "")
-
-
-def test_short_work_leaves_no_lines(capsys):
-    with Bar().stage("train a", "steps") as show:
-        show(1, 9)
-    assert capsys.readouterr() == ("", "")
 
 
 def test_an_interruption_of_what_is_saved_says_how_to_resume(capsys, handlers):
@@ -118,12 +94,6 @@ def test_tables_show_brackets_and_odd_names_as_they_are(capsys):
     assert "a :smile: [red]" in out
     assert "b" * 150 in out
     assert "\x1b" not in out
-
-
-def test_the_bar_is_silent_where_there_is_no_terminal(capsys):
-    with Bar().stage("train") as show:
-        show(1, 2, "note")
-    assert capsys.readouterr() == ("", "")
 
 
 def test_shares_for_people():

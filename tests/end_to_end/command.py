@@ -21,7 +21,7 @@ from holdfast.runs import Run
 from tests.training.tiny import outcome
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-PROGRESS = "holdfast.cli.screen.FIRST"
+PROGRESS = "holdfast.show.progress.FIRST"
 """Seconds until the first line of progress: a day here, so that output does not depend on how busy the machine is."""
 
 

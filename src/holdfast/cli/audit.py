@@ -14,8 +14,9 @@ from holdfast.cli.networks import prepared
 from holdfast.cli.options import Json
 from holdfast.cli.output import echo_json
 from holdfast.cli.request import Request
-from holdfast.cli.screen import Bar, interrupt_on_kill
+from holdfast.cli.screen import interrupt_on_kill
 from holdfast.errors import ModelError, RecipeError
+from holdfast.show.progress import Bar
 
 if TYPE_CHECKING:
     from torch import Tensor

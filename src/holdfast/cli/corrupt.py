@@ -13,9 +13,10 @@ from holdfast import files
 from holdfast.cli.groups import Grey, Size, Subset, grouped
 from holdfast.cli.options import Json, Root
 from holdfast.cli.output import echo, echo_json
-from holdfast.cli.screen import Bar, resumable
+from holdfast.cli.screen import resumable
 from holdfast.errors import RecipeError, unknown
 from holdfast.json_text import parse_json_object
+from holdfast.show.progress import Bar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

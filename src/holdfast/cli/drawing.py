@@ -7,8 +7,9 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.cli.output import echo
-from holdfast.cli.screen import Bar, Stop, between_steps, mention, percent, say
+from holdfast.cli.screen import Stop, between_steps, mention, percent, say
 from holdfast.cli.tensorboard import Board
+from holdfast.show.progress import Bar
 
 if TYPE_CHECKING:
     from holdfast.conduct import Asking, Checking, Failed, Job, Prepared, Trained, Training
@@ -107,6 +108,7 @@ class Drawing:
 
     def _training(self, record: Training) -> None:
         from holdfast.conduct import is_first
+        from holdfast.conduct.words import step_in_words
         from holdfast.training import Epoch, Step
 
         if not is_first():
@@ -117,7 +119,7 @@ class Drawing:
         if isinstance(step, Epoch):
             self._epoch(job, step)
         elif isinstance(step, Step):
-            self._show(step.step, step.total, f"epoch {step.epoch}  loss {step.loss:.3f}  {self._note}")
+            self._show(step.step, step.total, step_in_words(step, self._note))
         else:
             mention(step.halved, job.name)
             doing = f"epoch {step.epoch}  preparing  {self._note}" if step.epoch else "fitting the transformation"
@@ -130,7 +132,9 @@ class Drawing:
         self._board = Board(job.run.path / "tensorboard") if self._tensorboard else None
 
     def _epoch(self, job: Job, epoch: Epoch) -> None:
-        self._note = _scores(epoch.validation)
+        from holdfast.conduct.words import scores_in_words
+
+        self._note = scores_in_words(epoch.validation)
         mention(epoch.halved, job.name)
         if epoch.alarm is not None:
             self._alarms[epoch.epoch] = epoch.alarm
@@ -182,12 +186,4 @@ def fit_in_words(fitted: Mapping[str, Any]) -> str:
         f"fitted {chosen} (share of the robust network {fitted['share']:.4f}); on validation images the standard "
         f"network cannot overrule {kept} of {fitted['right_under_attack']} right answers under {fitted['attack']}, and "
         f"{overruling} of {fitted['wrong_on_clean']} wrong ones on clean images"
-    )
-
-
-def _scores(scores: Mapping[str, float] | None) -> str:
-    if not scores:
-        return ""
-    return "validation " + ", ".join(
-        f"{name.replace('_', ' ')} {percent(value)}" for name, value in scores.items() if name != "loss"
     )

@@ -19,9 +19,10 @@ from holdfast.cli.code_permission import TrustCode, allowed_code
 from holdfast.cli.device import Device, device_of, trained_on
 from holdfast.cli.options import OUT, Fresh, Json, Out, RecipeFile, Root, Set
 from holdfast.cli.output import echo_json
-from holdfast.cli.screen import Bar, Stop, between_steps, percent, resumable, say, table
+from holdfast.cli.screen import Stop, between_steps, percent, resumable, say, table
 from holdfast.cli.system_errors import in_words
 from holdfast.errors import HoldfastError, TrainingError
+from holdfast.show.progress import Bar
 
 if TYPE_CHECKING:
     from holdfast.search import Findings, Plan, TrialRecord

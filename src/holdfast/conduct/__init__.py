@@ -5,6 +5,7 @@ Whoever calls draws the records, or ignores them; the work is done while they ar
 
 from holdfast.conduct.asking import Asking, ask_about
 from holdfast.conduct.checking import Checking, check_all, check_network
+from holdfast.conduct.fitting import Fitted, fit
 from holdfast.conduct.jobs import Job, claim_jobs, prepared_images, subjects_of
 from holdfast.conduct.judging import attack_in_question, first_images
 from holdfast.conduct.ranks import is_first
@@ -18,6 +19,7 @@ __all__ = [
     "Checking",
     "Failed",
     "Finished",
+    "Fitted",
     "Job",
     "Prepared",
     "Ready",
@@ -34,6 +36,7 @@ __all__ = [
     "default_device",
     "device_named",
     "first_images",
+    "fit",
     "is_first",
     "load_run",
     "prepared_images",

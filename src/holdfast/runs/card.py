@@ -32,26 +32,29 @@ MOST_CHANNELS = 4096
 
 
 def weights_metadata(
-    recipe: Recipe, splits: Splits, state: Mapping[str, Tensor], epoch: int, bases: Mapping[str, Any] | None = None
+    recipe: Recipe | None, splits: Splits, state: Mapping[str, Tensor], epoch: int,
+    bases: Mapping[str, Any] | None = None,
 ) -> dict[str, str]:  # fmt: skip
     """The metadata of a weights file, enough to rebuild the model without its run.
 
     Args:
-        recipe: of the run.
+        recipe: of the run; None for a network that was given as an object, which no file can describe.
         splits: its images.
         state: the weights.
         epoch: after which they are saved.
         bases: of a composite, what is known of the networks inside.
     """
     extra = {"bases": json.dumps(bases)} if bases else {}
+    made = {} if recipe is None else {"recipe": to_yaml(recipe, Recipe)}
+    model = None if recipe is None else plain(recipe.model, Architecture)
     return {
         "holdfast": version(),
-        "recipe": to_yaml(recipe, Recipe),
+        **made,
         "shape": json.dumps(splits.shape),
         "classes": json.dumps(splits.classes),
         "data": splits.fingerprint,
         "epoch": str(epoch),
-        "hash": network_hash(plain(recipe.model, Architecture), state),
+        "hash": network_hash(model, state),
         **extra,
     }
 
@@ -127,6 +130,11 @@ def read_card(path: Path | str) -> Card:
         file = Run(file).weights(Run(file).require_labels()[0])
     metadata = read_metadata(file)
     missing = [key for key in ("recipe", "shape", "classes", "hash") if key not in metadata]
+    if missing == ["recipe"]:
+        raise CheckpointError(
+            f"{file}: expected weights of a recipe; got those of a network that holdfast.fit trained: load them into "
+            "such a network with holdfast.models.load_weights, or name it with --model and --weights"
+        )
     if missing:
         raise CheckpointError(
             f"{file}: expected weights written by holdfast; {', '.join(missing)} not stated; "

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.data import Split
+from holdfast.errors import TrainingError
 from holdfast.objectives.threat_warmup import with_budget_share
 from holdfast.rng import Streams
 from holdfast.types import Classifier, Hooks, Objective, Terms, hooks_of
@@ -40,7 +41,9 @@ class AtWork:
 
     def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams) -> Terms:
         """Terms of a batch."""
-        terms: Terms = self.objective(model, x, y, rng=rng)
+        terms = self.objective(model, x, y, rng=rng)
+        if not isinstance(terms, Terms):
+            raise TrainingError(f"objective {type(self.settings).__name__}: expected Terms; got {type(terms).__name__}")
         return terms
 
     def give_budget_share(self, share: float) -> None:

@@ -23,9 +23,10 @@ FLUSH_SECONDS = 1.0
 
 
 def weights_content(
-    recipe: Recipe, splits: Splits, state: dict[str, Tensor], epoch: int, bases: Bases | None = None, *, kept: str
-) -> bytes:
-    """A file of weights, with recipe, hashes and the bases of a composite.
+    recipe: Recipe, splits: Splits, state: dict[str, Tensor], epoch: int, bases: Bases | None = None, *, kept: str,
+    given: bool = False,
+) -> bytes:  # fmt: skip
+    """A file of weights, with recipe, hashes and the bases of a composite; without recipe for a network `given`.
 
     Raises:
         TrainingError: if a weight is not finite.
@@ -33,7 +34,7 @@ def weights_content(
     bad = [name for name, tensor in state.items() if tensor.is_floating_point() and not tensor.isfinite().all()]
     if bad:
         raise TrainingError(f"{recipe.name}: epoch {epoch}: expected finite weights, got others in {bad[0]}; {kept}")
-    return to_safetensors(state, weights_metadata(recipe, splits, state, epoch, bases))
+    return to_safetensors(state, weights_metadata(None if given else recipe, splits, state, epoch, bases))
 
 
 def state_content(state: dict[str, Any]) -> bytes:

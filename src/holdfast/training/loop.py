@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from holdfast.objectives.threat_warmup import has_growing_threat, warmup_share
 from holdfast.objectives.weight_penalty import with_l1
@@ -40,8 +40,9 @@ SAVE_SECONDS = 60.0
 
 
 def fit(
-    recipe: Recipe, splits: Splits, run: Run, *, device: torch.device | None = None, trust: TrustedCode = False
-) -> Iterator[Preparation | Step | Epoch]:
+    recipe: Recipe, splits: Splits, run: Run, *, device: torch.device | None = None, trust: TrustedCode = False,
+    network: nn.Module | None = None,
+) -> Iterator[Preparation | Step | Epoch]:  # fmt: skip
     """Train, or go on training, in a run's directory.
 
     Closing the generator between two records saves the state there; a kill goes back to the state saved last: of the
@@ -55,6 +56,7 @@ def fit(
         run: where; claimed by the caller.
         device: instead of the recipe's accelerator.
         trust: which factories that the recipe or files of other runs name may be called.
+        network: one to train instead of the recipe's; its weights files do not say how to build it.
 
     Yields:
         A `Step` after every step and an `Epoch` after every epoch; of objectives that make something before an epoch,
@@ -64,7 +66,7 @@ def fit(
         TrainingError: when the loss is not finite, with step and batch, or a batch does not fit into memory; the last
             good state is kept.
     """
-    loop = _Loop(recipe, splits, run, device, trust=trust)
+    loop = _Loop(recipe, splits, run, device, trust=trust, network=network)
     if not any(weight.requires_grad for weight in loop.raw.parameters()):
         yield from loop.keep()
         return
@@ -91,20 +93,16 @@ class _Loop:
     """The moving parts of `fit`."""
 
     def __init__(
-        self,
-        recipe: Recipe,
-        splits: Splits,
-        run: Run,
-        device: torch.device | None = None,
-        *,
-        trust: TrustedCode = False,
-    ) -> None:
+        self, recipe: Recipe, splits: Splits, run: Run, device: torch.device | None = None, *, trust: TrustedCode = False,
+        network: nn.Module | None = None,
+    ) -> None:  # fmt: skip
         recipe = resolved(recipe, trust=trust)
         train = recipe.train
         self.recipe, self.splits, self.run = recipe, splits, run
         self.bases = find_bases(recipe, splits, run, trust=trust)
-        self.raw = new_model(recipe, splits, self.bases or None, trust=trust)
-        assert splits.train is not None, "new_model refuses data without training images"
+        self.given = network is not None
+        self.raw = new_model(recipe, splits, self.bases or None, trust=trust) if network is None else network
+        assert splits.train is not None, "data without training images are refused before"
         initial = None
         if train.init_from is not None and not run.state.exists():  # else it goes on from a state of its own
             initial = start_from(self.raw, train.init_from, seed=recipe.seed, run=run)
@@ -214,13 +212,11 @@ class _Loop:
         weights = self._weights()
         judged = self.raw if self.mean is None else self.mean.model
         verdict, collapse = self.judge(judged, number, self.recipe.train.epochs), self.watch(judged)
-        means, self.tally.seconds = self.tally.means(), self.tally.seconds + time.monotonic() - started
+        means, seconds = self.tally.means(), self.tally.seconds + time.monotonic() - started
         lr = float(self.optimizer.param_groups[0]["lr"])
         alarm = collapse or self.objective.hooks.alarm()
-        epoch = Epoch(
-            number, self.step, lr, means, verdict.scores, verdict.best, self.tally.seconds, self._cost(), alarm,
-            verdict.halved,
-        )  # fmt: skip
+        scores, best, halved = verdict.scores, verdict.best, verdict.halved
+        epoch = Epoch(number, self.step, lr, means, scores, best, seconds, self._cost(), alarm, halved)
         if self.fabric.is_global_zero:
             self.lines.append(line(epoch))
             self._keep_weights(["best", "last"] if verdict.best else ["last"], weights, number)
@@ -243,7 +239,9 @@ class _Loop:
     def _keep_weights(
         self, labels: list[str], weights: dict[str, Tensor], epoch: int, recipe: Recipe | None = None
     ) -> None:
-        content = weights_content(recipe or self.recipe, self.splits, weights, epoch, self.bases, kept=self.files.kept)
+        content = weights_content(
+            recipe or self.recipe, self.splits, weights, epoch, self.bases, kept=self.files.kept, given=self.given
+        )
         for label in labels:
             self.files[self.run.weights(label)] = content
 

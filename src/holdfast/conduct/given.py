@@ -1,0 +1,170 @@
+"""What callers give as objects where a recipe has names: images, objectives and settings of training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from holdfast.data import Dataset, Memory, Split
+from holdfast.errors import DataError, RecipeError
+from holdfast.recipe import DataRecipe, TrainRecipe, parse
+from holdfast.runs import Splits, prepare
+from holdfast.types import Objective
+
+Pair = tuple[Tensor | np.ndarray[Any, Any], Tensor | np.ndarray[Any, Any]]
+"""Images and labels."""
+
+Images = Split | Dataset | Pair | Iterable[Any]
+"""Labelled images: of holdfast, as tensors, as a map-style data set, or as a loader of batches."""
+
+Data = str | Mapping[str, Any] | DataRecipe | Images
+"""The same, or what a recipe says of data, where `source` may be such images, too."""
+
+
+@dataclass(frozen=True)
+class InMemory:
+    """Images as a source of data."""
+
+    dataset: Dataset
+
+    def __call__(self, root: Path | None = None) -> Dataset:
+        """The data set; `root` is not used."""
+        return self.dataset
+
+
+def splits_of(data: Data, validation: float | Images, seed: int) -> tuple[DataRecipe, Splits]:
+    """The images to train and to judge on, and the recipe that they follow.
+
+    Raises:
+        DataError: if they are no labelled images in [0, 1], or validation images do not fit the others.
+    """
+    recipe = _data_recipe(data)
+    if isinstance(validation, int | float):
+        if validation:
+            recipe = _with_share(recipe, validation)
+        splits = prepare(recipe, seed)
+    else:
+        if recipe.validation:
+            raise RecipeError("validation: expected a share in data or images here; got both")
+        splits = prepare(recipe, seed)
+        splits = replace(splits, validation=_held_out(validation, splits))
+    if splits.train is None:
+        raise DataError(f"data {splits.name}: expected training images; it has a test split only")
+    if splits.validation is not None:  # a recipe wants to know of them
+        recipe = replace(recipe, validation=len(splits.validation) / (len(splits.train) + len(splits.validation)))
+    return recipe, splits
+
+
+def train_recipe(train: TrainRecipe | Mapping[str, Any] | None, objective: Any) -> TrainRecipe:
+    """The settings of training, with an objective that is named or given.
+
+    Args:
+        train: the settings, or what a recipe says of them; None for the defaults.
+        objective: instead of that of the settings; None for that.
+
+    Raises:
+        RecipeError: if a recipe could not say it, or the objective cannot be called.
+    """
+    read: Any = train if isinstance(train, TrainRecipe) else parse(TrainRecipe, dict(train or {}), where=_in_train)
+    settings: TrainRecipe = read
+    if objective is None:
+        return settings
+    if isinstance(objective, str | Mapping):
+        objective = parse(Objective, objective, where=lambda path: ".".join(("objective", *path)))
+    if isinstance(objective, type):
+        raise RecipeError(f"objective: expected an instance; got the class {objective.__name__}")
+    if not callable(objective):
+        raise RecipeError(f"objective: expected a name, its fields or an object to call; got {objective!r}")
+    try:
+        return replace(settings, objective=objective)
+    except ValueError as error:
+        raise RecipeError(f"train.{error}") from None
+
+
+def described(value: Any) -> Any:
+    """Plain values that tell settings from others: fields of dataclasses, names of everything else that is called."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {_name(type(value)): {field.name: described(getattr(value, field.name)) for field in fields(value)}}
+    if isinstance(value, Mapping):
+        return {str(key): described(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [described(one) for one in value]
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    return repr(value) if isinstance(value, float) else _name(value if hasattr(value, "__qualname__") else type(value))
+
+
+def _name(value: Any) -> str:
+    return f"{value.__module__}:{value.__qualname__}"
+
+
+def _in_train(path: tuple[str, ...]) -> str:
+    return ".".join(("train", *path))
+
+
+def _data_recipe(data: Data) -> DataRecipe:
+    if isinstance(data, DataRecipe):
+        return data
+    content: dict[str, Any] = dict(data) if isinstance(data, Mapping) else {"source": data}
+    source = content.get("source")
+    if source is None or isinstance(source, str | Mapping):
+        read: DataRecipe = parse(DataRecipe, content, where=lambda path: ".".join(("data", *path)))
+        return read
+    settings: DataRecipe = parse(
+        DataRecipe, {**content, "source": "digits"}, where=lambda path: ".".join(("data", *path))
+    )
+    made: Any = source if is_dataclass(source) and callable(source) else InMemory(_dataset(source))
+    return replace(settings, source=made)
+
+
+def _with_share(recipe: DataRecipe, share: float) -> DataRecipe:
+    if recipe.validation:
+        raise RecipeError("validation: expected it once; got a share in data and another one here")
+    try:
+        return replace(recipe, validation=float(share))
+    except ValueError as error:
+        raise RecipeError(str(error)) from None
+
+
+def _dataset(images: Any) -> Dataset:
+    """A data set of nothing but training images, unless it is one already."""
+    if isinstance(images, Dataset):
+        return images
+    if isinstance(images, Split):
+        train, classes = images, tuple(map(str, range(int(images.y.max()) + 1)))
+    else:
+        pair = Memory(test=_tensors(images), name="data")().test
+        whole = Memory(train=(pair.x, pair.y), test=(pair.x, pair.y), name="data")()
+        assert whole.train is not None
+        train, classes = whole.train, whole.classes
+    return Dataset("data", classes, train, train.select(slice(0, 0)))
+
+
+def _held_out(images: Images, splits: Splits) -> Split:
+    """Images to judge on."""
+    if isinstance(images, Dataset):
+        raise DataError("validation: expected images and labels; got a data set with several splits; take one of them")
+    made = (
+        images
+        if isinstance(images, Split)
+        else Memory(test=_tensors(images), classes=splits.classes, name="validation")().test
+    )
+    if made.x.shape[1:] != splits.shape or int(made.y.max()) >= len(splits.classes):
+        got = f"{tuple(made.x.shape[1:])} and labels up to {int(made.y.max())}"
+        raise DataError(
+            f"validation: expected images of shape {splits.shape} and {len(splits.classes)} classes, as the training "
+            f"images have; got {got}"
+        )
+    return made
+
+
+def _tensors(images: Any) -> Any:
+    """Pairs of arrays as pairs of tensors; all else as it is."""
+    arrays = isinstance(images, tuple) and all(isinstance(part, np.ndarray | Tensor) for part in images)
+    return tuple(map(torch.as_tensor, images)) if arrays else images

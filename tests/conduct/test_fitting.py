@@ -1,0 +1,323 @@
+"""`holdfast.fit`: the training of a recipe, for a network that is an object."""
+
+import copy
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+import holdfast
+from holdfast.data import Digits
+from holdfast.errors import CheckpointError, DataError, HoldfastError, LedgerError, ModelError, RecipeError
+from holdfast.losses import cross_entropy
+from holdfast.models import load_weights, read_state
+from holdfast.objectives import TRADES
+from holdfast.optim import SGD
+from holdfast.recipe import TrainRecipe
+from holdfast.runs import Run, new_model
+from holdfast.testing.untouched import same_random_states
+from holdfast.threat import Linf
+from holdfast.types import Hooks, Terms
+from tests.training.tiny import layered, network, recipe, splits, train
+
+TRAIN = {"epochs": 2, "batch_size": 8, "optimizer": {"sgd": {"lr": 0.1}}}
+DATA = {"source": "digits", "validation": 0.4, "subset": 40}
+TRADES_ = {"trades": {"threat": {"linf": 0.1}, "steps": 1, "batch_stats": "split"}}
+
+
+class StoppedError(Exception):
+    """The caller has had enough."""
+
+
+def after(records):
+    """A progress function that stops the training."""
+    seen = []
+
+    def take(record):
+        seen.append(record)
+        if len(seen) == records:
+            raise StoppedError
+
+    return take
+
+
+def bits(model):
+    return {name: tensor.numpy().tobytes() for name, tensor in model.state_dict().items()}
+
+
+def small():
+    torch.manual_seed(3)
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 10))
+
+
+def some(count=40):
+    x, y = Digits()().train.batch(slice(0, count))
+    return x, y
+
+
+@pytest.mark.parametrize("objective", [None, TRADES_], ids=["standard", "trades"])
+def test_it_is_the_training_of_a_recipe_to_the_bit(tmp_path, objective):
+    of = recipe("model={python: 'tests.training.tiny:network'}")
+    if objective is not None:
+        trades = TRADES(threat=Linf(0.1), steps=1, batch_stats="split")
+        of = dataclasses.replace(of, train=dataclasses.replace(of.train, objective=trades))
+    train(of, tmp_path / "recipe")
+    model = new_model(of, splits(of), trust=True)
+    fitted = holdfast.fit(model, DATA, objective, train=TRAIN, out=tmp_path / "fit")
+    for label in ("best", "last"):
+        ours, theirs = (read_state(Run(tmp_path / name).weights(label)) for name in ("fit", "recipe"))
+        assert ours.keys() == theirs.keys()
+        assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    assert fitted.weights == "best"
+    assert bits(fitted.model) == {k: v.numpy().tobytes() for k, v in model.state_dict().items()}
+    assert [epoch["epoch"] for epoch in fitted.metrics] == [1, 2]
+
+
+def test_it_returns_the_module_it_was_given_with_the_best_weights_ready_for_use(tmp_path):
+    model = small()
+    fitted = holdfast.fit(model, some(), validation=0.4, train=TRAIN, out=tmp_path)
+    assert fitted.model is model
+    assert not any(module.training for module in model.modules())
+    assert all(weight.grad is None for weight in model.parameters())
+    best = read_state(tmp_path / "best.safetensors")
+    assert all(torch.equal(best[name], tensor) for name, tensor in model.state_dict().items())
+    assert fitted.path == tmp_path
+
+
+@pytest.mark.parametrize("stop", range(1, 8))
+def test_stopped_and_called_again_it_ends_with_the_same_bits(tmp_path, stop):
+    whole = holdfast.fit(small(), some(), TRADES_, validation=0.4, train=TRAIN)
+    with pytest.raises(StoppedError):
+        holdfast.fit(small(), some(), TRADES_, validation=0.4, train=TRAIN, out=tmp_path, progress=after(stop))
+    other = small()
+    nn.init.zeros_(other[1].weight)  # whatever the network is now, the state counts
+    resumed = holdfast.fit(other, some(), TRADES_, validation=0.4, train=TRAIN, out=tmp_path)
+    assert bits(resumed.model) == bits(whole.model)
+    timeless = [[{**e, "seconds": 0, "cost": None} for e in fitted.metrics] for fitted in (whole, resumed)]
+    assert timeless[0] == timeless[1]
+    again = holdfast.fit(small(), some(), TRADES_, validation=0.4, train=TRAIN, out=tmp_path, progress=after(1))
+    assert bits(again.model) == bits(whole.model)  # nothing was left to do
+
+
+def test_the_global_random_states_are_left_alone(tmp_path):
+    model = nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(64, 10))
+    with same_random_states():
+        holdfast.fit(model, some(), validation=0.2, train=TRAIN)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        lambda x, y: (x, y),
+        lambda x, y: (x.numpy(), y.numpy()),
+        lambda x, y: TensorDataset(x, y),
+        lambda x, y: DataLoader(TensorDataset(x, y), batch_size=7),
+        lambda x, y: Digits()().train.select(slice(0, len(y))),
+        lambda x, y: {"source": (x, y)},
+    ],
+    ids=["tensors", "arrays", "map-style", "loader", "split", "source"],
+)
+def test_all_ways_to_give_the_same_images_are_the_same_training(given):
+    expected = bits(holdfast.fit(small(), some(), train=TRAIN).model)
+    assert (
+        bits(
+            holdfast.fit(
+                small(), given(*some()), train=TrainRecipe(epochs=2, batch_size=8, optimizer=SGD(lr=0.1))
+            ).model
+        )
+        == expected
+    )
+
+
+def test_validation_images_of_their_own_select_the_weights(tmp_path):
+    x, y = some(60)
+    fitted = holdfast.fit(
+        small(), (x[:40], y[:40]), validation=(x[40:], y[40:]), out=tmp_path,
+        train={**TRAIN, "selection": {"metric": "robust_accuracy", "attack": {"fgsm": {"threat": {"linf": 0.1}}}}},
+    )  # fmt: skip
+    assert fitted.weights in ("best", "last")
+    with torch.no_grad():
+        right = float((fitted.model(x[40:]).argmax(1) == y[40:]).double().mean())
+    best = [epoch for epoch in fitted.metrics if epoch["best"]][-1]
+    assert best["validation"]["accuracy"] == pytest.approx(right)
+    assert holdfast.load_run(tmp_path).facts["data"]["validation"] == 20
+
+
+def test_a_recipe_augments_for_it(tmp_path):
+    plain = holdfast.fit(small(), some(), train=TRAIN)
+    flipped = holdfast.fit(small(), {"source": some(), "augment": ["horizontal_flip"]}, train=TRAIN)
+    assert bits(plain.model) != bits(flipped.model)
+
+
+@dataclasses.dataclass(frozen=True)
+class Confident:
+    """Cross entropy and a share of the largest logit."""
+
+    weight: float = 0.1
+
+    def __call__(self, model, x, y, *, rng=None):
+        logits = model(x)
+        large = logits.amax(1).mean()
+        return Terms(cross_entropy(logits, y).mean() + self.weight * large, {"large": large})
+
+
+class Remembering(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(()))
+
+    def forward(self, model, x, y, *, rng=None):
+        self.seen = self.seen + len(x)
+        return Terms(cross_entropy(model(x), y).mean(), {"seen": self.seen})
+
+
+@dataclasses.dataclass(frozen=True)
+class WithMemory:
+    hooks = Hooks(start=lambda model, classes, examples: Remembering())
+
+    def __call__(self, model, x, y, *, rng=None):
+        return Remembering()(model, x, y)
+
+
+def test_an_objective_of_ones_own_trains_and_resumes(tmp_path):
+    fitted = holdfast.fit(small(), some(), Confident(weight=0.5), train=TRAIN)
+    assert "large" in fitted.metrics[0]["train"]
+    with pytest.raises(StoppedError):
+        holdfast.fit(small(), some(), WithMemory(), train=TRAIN, out=tmp_path, progress=after(3))
+    resumed = holdfast.fit(small(), some(), WithMemory(), train=TRAIN, out=tmp_path)
+    assert [round(epoch["train"]["seen"], 9) for epoch in resumed.metrics] == [24.0, 64.0]
+    with pytest.raises(RecipeError, match=r"trained otherwise \(differs in objective\)"):
+        holdfast.fit(small(), some(), Confident(), train=TRAIN, out=tmp_path)
+
+
+def test_another_training_in_the_same_directory_is_refused_unless_fresh(tmp_path):
+    holdfast.fit(small(), some(), train=TRAIN, out=tmp_path)
+    for changes, what in (({"seed": 1}, "seed"), ({"train": {**TRAIN, "epochs": 3}}, "epochs")):
+        with pytest.raises(RecipeError, match=r"trained otherwise .differs in") as refused:
+            holdfast.fit(small(), some(), **{"train": TRAIN, "out": tmp_path, **changes})
+        assert what in str(refused.value)
+    with pytest.raises(RecipeError, match="differs in images"):
+        holdfast.fit(small(), some(41), train=TRAIN, out=tmp_path)
+    longer = holdfast.fit(small(), some(), train={**TRAIN, "epochs": 3}, out=tmp_path, fresh=True)
+    assert len(longer.metrics) == 3
+
+
+def test_fresh_deletes_nothing_but_a_run_of_its_own(tmp_path):
+    train(recipe(), tmp_path / "a")
+    Run(tmp_path / "a").record(name="a")
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(RecipeError, match=r"holds a run that holdfast\.fit did not train"):
+        holdfast.fit(small(), some(), train=TRAIN, out=tmp_path / "a", fresh=True)
+    holdfast.fit(small(), some(), train=TRAIN, out=tmp_path, fresh=True)
+    assert (tmp_path / "notes.txt").exists()
+    assert (tmp_path / "a" / "last.safetensors").exists()
+
+
+def test_what_it_leaves_is_read_by_load_run(tmp_path):
+    fitted = holdfast.fit(small(), some(), validation=0.4, train=TRAIN, out=tmp_path / "mine")
+    run = holdfast.load_run(tmp_path / "mine")
+    assert (run.name, run.weights[0]) == ("mine", fitted.weights)
+    assert run.facts["model"] == {"name": "Sequential", "parameters": sum(p.numel() for p in small().parameters())}
+    assert run.facts["fit"]["epochs"] == 2
+    with pytest.raises(LedgerError, match="expected a ledger with results"):
+        assert run.ledger is None
+    with pytest.raises(CheckpointError, match=r"got those of a network that holdfast\.fit trained: load them into"):
+        run.model()
+    other = small()
+    load_weights(other, run.path / f"{run.weights[0]}.safetensors")
+    assert bits(other) == bits(fitted.model)
+
+
+class Answer:
+    def __init__(self, logits):
+        self.logits = logits
+
+
+class Wrapped(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inside = small()
+
+    def forward(self, x):
+        return Answer(self.inside(x))
+
+
+def test_a_network_that_answers_with_a_record_of_logits_is_trained_too(tmp_path):
+    model = Wrapped()
+    fitted = holdfast.fit(model, some(), train=TRAIN, out=tmp_path)
+    assert fitted.model is model
+    assert bits(model.inside) == bits(holdfast.fit(small(), some(), train=TRAIN).model)
+
+
+def test_progress_is_silent_unless_asked_for(capsys, monkeypatch):
+    holdfast.fit(small(), some(), train=TRAIN)
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setattr("holdfast.show.progress.FIRST", 0.0)
+    holdfast.fit(small(), some(), validation=0.4, train={**TRAIN, "epochs": 40}, progress=True)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("train fit  ")
+
+
+X, Y = torch.rand(20, 1, 8, 8), torch.arange(20) % 10
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "line"),
+    [
+        ({"model": lambda x: x}, ModelError, "model: expected a torch module; got function"),
+        ({"model": nn.Flatten()}, ModelError, "model: expected parameters to train; got none that requires a gradient"),
+        ({"model": nn.Linear(3, 10)}, ModelError, "the model cannot be called on images of shape"),
+        ({"model": nn.Sequential(nn.Flatten(), nn.Linear(64, 4))}, ModelError, "expected logits of shape"),
+        ({"model": small().double()}, RecipeError, "train.fabric.precision: expected 64-true"),
+        ({"data": (X + 1, Y)}, DataError, r"expected .*\[0, 1\]"),
+        ({"data": X}, DataError, "expected"),
+        ({"data": "digit"}, RecipeError, "data.source: .*digits"),
+        ({"data": {"source": (X, Y), "augmnt": []}}, RecipeError, "data.augmnt"),
+        ({"validation": 1.5}, RecipeError, "validation must lie in"),
+        ({"validation": 0.2, "data": {"source": "digits", "validation": 0.1}}, RecipeError, "expected it once"),
+        ({"validation": (X[:, :, :4], Y)}, DataError, "validation: expected images of shape"),
+        ({"objective": "tradez"}, RecipeError, "objective: unknown name 'tradez'"),
+        ({"objective": TRADES}, RecipeError, "objective: expected an instance; got the class TRADES"),
+        ({"objective": 3}, RecipeError, "objective: expected a name, its fields or an object to call; got 3"),
+        ({"objective": lambda model, x, y, rng: model(x).mean()}, HoldfastError, r"expected Terms; got Tensor"),
+        ({"train": {"epoch": 3}}, RecipeError, "train.epoch: unknown name 'epoch'"),
+        ({"train": {"selection": {"patience": 3}}}, RecipeError, "selection.patience needs data.validation"),
+        ({"train": {"fabric": {"devices": 2}}}, RecipeError, "train.fabric.devices: expected 1"),
+        ({"device": "tpu"}, RecipeError, "device: expected a device of this machine"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_trained_is_one_line(changes, kind, line):
+    given = {"model": small(), "data": (X, Y), "train": TRAIN, **changes}
+    with pytest.raises(kind, match=line) as refused:
+        holdfast.fit(given.pop("model"), given.pop("data"), given.pop("objective", None), **given)
+    assert "\n" not in str(refused.value)
+
+
+def test_the_example_of_the_documentation_runs(tmp_path, monkeypatch, capsys):
+    text = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
+    section = text.partition("## In Python")[2]
+    code = section.partition("```python\n")[2].partition("```")[0]
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "docs/training.md", "exec"), {})
+    assert "accuracy" in capsys.readouterr().out
+    assert holdfast.load_run("runs/mine").weights
+
+
+def test_layers_called_as_methods_of_other_networks_are_no_matter():
+    holdfast.fit(layered(), some(), train=TRAIN)
+    holdfast.fit(network(), some(), train=TRAIN)
+
+
+def test_the_arguments_are_left_as_they_are():
+    data, settings = {"source": some(), "augment": ["horizontal_flip"]}, copy.deepcopy(TRAIN)
+    before = [part.clone() for part in data["source"]]
+    holdfast.fit(small(), data, train=settings)
+    assert settings == TRAIN
+    assert data.keys() == {"source", "augment"}
+    assert all(torch.equal(one, other) for one, other in zip(before, data["source"], strict=True))
+    assert not isinstance(before[0], np.ndarray)
