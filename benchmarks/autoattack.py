@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 import holdfast
 from holdfast.attacks import AutoAttack
+from holdfast.recipe import EvaluateRecipe
 from holdfast.threat import Linf
 
 
@@ -79,7 +80,7 @@ def measure(kind: str, network: nn.Module, x: Tensor, y: Tensor, eps: float, ask
     seconds, stands = {}, torch.zeros_like(y, dtype=torch.bool)
     for layout in asked.layouts:
         laid: Any = copy.deepcopy(network)
-        laid = laid.to(memory_format=getattr(torch, layout))  # what `evaluate(..., channels_last=True)` does
+        laid = laid.to(memory_format=getattr(torch, layout))  # what `EvaluateRecipe(channels_last=True)` does
         bare(laid, [(len(x), True)] * 3, x)  # to warm up
         seconds[layout], stands = ours(layout, Recorded(laid), x, y, eps, asked.batch_size, asked.every)
     spent, theirs = timed(lambda: reference(network, x, y, eps, asked.peer_batch_size))
@@ -99,7 +100,9 @@ def ours(
 ) -> tuple[float, Tensor]:
     """Processor seconds of ours and which images stand."""
     attack = AutoAttack(threat=Linf(eps))
-    seconds, results = timed(lambda: holdfast.evaluate(network, x, y, attack, batch_size=batch_size))
+    seconds, results = timed(
+        lambda: holdfast.evaluate(network, x, y, attack, settings=EvaluateRecipe(batch_size=batch_size))
+    )
     stands = torch.tensor(results.rows.sort("example")["correct"].to_list())
     enough = x.repeat(-(-batch_size // len(x)), 1, 1, 1)
     every = max(1, min(every, len(network.asked) // 1000))

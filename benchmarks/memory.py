@@ -14,6 +14,7 @@ import torch
 import holdfast
 from holdfast.attacks import AutoAttack
 from holdfast.models import MODELS, build
+from holdfast.recipe import EvaluateRecipe
 from holdfast.threat import Linf
 
 COUNTS = (64, 256, 1024)
@@ -28,7 +29,7 @@ def attacked(count: int) -> None:
     with torch.no_grad():
         y = torch.cat([model(part.float() / 255).argmax(1) for part in x.split(64)])
     attack = AutoAttack(threat=Linf(1e-4), steps=2, targets=3, queries=5)
-    results = holdfast.evaluate(model, x, y, attack, batch_size=64)
+    results = holdfast.evaluate(model, x, y, attack, settings=EvaluateRecipe(batch_size=64))
     megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     held = x.numel() * 4 / 2**20
     print(

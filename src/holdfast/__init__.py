@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from holdfast.errors import HoldfastError
     from holdfast.evaluation import evaluate
     from holdfast.lipschitz import lipschitz_bound
+    from holdfast.models import normalised
     from holdfast.recipe import load_recipes
     from holdfast.report import write_report
     from holdfast.rng import Streams
@@ -35,6 +36,7 @@ _HOMES = {
     "errors": ("HoldfastError",),
     "evaluation": ("evaluate",),
     "lipschitz": ("lipschitz_bound",),
+    "models": ("normalised",),
     "recipe": ("load_recipes",),
     "report": ("write_report",),
     "rng": ("Streams",),
@@ -62,6 +64,7 @@ __all__ = [
     "load_model",
     "load_recipes",
     "load_run",
+    "normalised",
     "run",
     "write_report",
 ]

@@ -177,7 +177,7 @@ def test_the_seed_of_the_evaluation_is_that_of_the_noise():
 
 @pytest.mark.parametrize("check", [Votes(), Margin()])
 def test_without_time_nothing_is_run_and_that_is_said(check):
-    results = holdfast.evaluate(zoo.smooth(), data().x, data().y, check, budget=0.0)
+    results = holdfast.evaluate(zoo.smooth(), data().x, data().y, check, settings=EvaluateRecipe(budget=0.0))
     assert results.rows.is_empty()
     (count,) = results.not_run.values()
     assert count == 40

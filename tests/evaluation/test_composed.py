@@ -281,7 +281,7 @@ def test_a_row_keeps_its_first_fall_else_its_highest_loss():
 def test_evaluation_and_a_direct_call_break_the_same_examples():
     model, (x, y) = zoo.digits_mlp(), zoo.digits()
     x, y = x[:40], y[:40]
-    results = holdfast.evaluate(model, x, y, QUICK, batch_size=16)
+    results = holdfast.evaluate(model, x, y, QUICK, settings=EvaluateRecipe(batch_size=16))
     with torch.no_grad():
         z = QUICK(model, x, y, rng=holdfast.rng.Streams(0, "check", 40))
         held = model(z).argmax(1) == y
@@ -293,7 +293,11 @@ def test_evaluation_and_a_direct_call_break_the_same_examples():
 
 def test_results_say_what_time_did_not_allow():
     model, (x, y) = zoo.digits_mlp(), zoo.digits()
-    text = str(holdfast.evaluate(model, x[:20], y[:20], [Clean(), AutoAttack(threat=Linf(0.02))], budget=0.0))
+    text = str(
+        holdfast.evaluate(
+            model, x[:20], y[:20], [Clean(), AutoAttack(threat=Linf(0.02))], settings=EvaluateRecipe(budget=0.0)
+        )
+    )
     assert "not run for lack of time: clean on 20 examples" in text
     assert "square on" in text
     assert "upper bounds" in text
@@ -308,7 +312,7 @@ def test_no_pass_has_more_rows_than_a_batch_however_many_examples_and_targets(co
         sizes.add(len(z))
         return model(z)
 
-    holdfast.evaluate(watched, x[:count], y[:count], QUICK, batch_size=8)
+    holdfast.evaluate(watched, x[:count], y[:count], QUICK, settings=EvaluateRecipe(batch_size=8))
     assert max(sizes) == 8
 
 

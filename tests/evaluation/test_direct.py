@@ -10,6 +10,7 @@ import holdfast
 from holdfast.attacks import PGD
 from holdfast.corruptions import Clean, GaussianNoise
 from holdfast.errors import DataError, ModelError, RecipeError
+from holdfast.recipe import EvaluateRecipe
 from holdfast.report import write_report
 from holdfast.results import Ledger
 from holdfast.runs import Run
@@ -77,25 +78,25 @@ def test_arguments_that_do_not_go_together_are_one_line():
 
 
 @pytest.mark.parametrize("wrap", [lambda model: model, lambda model: lambda x: model(x)], ids=["module", "function"])
-def test_mean_and_std_go_in_front(wrap):
-    channels = X.shape[1]
-    mean, std = [0.4] * channels, [0.2] * channels
+def test_a_normalisation_goes_in_front(wrap):
     model = zoo.linear(5).float()
-    found = holdfast.evaluate(wrap(model), X, Y, "clean", mean=mean, std=std).rows
+    rows = holdfast.evaluate(wrap(model), X, Y, "clean", mean=0.4, std=[0.2] * X.shape[1]).rows
     with torch.no_grad():
-        assert found["prediction"].to_list() == model((X.float() - 0.4) / 0.2).argmax(1).tolist()
-    only = holdfast.evaluate(wrap(model), X, Y, "clean", mean=0.4 if channels == 1 else mean).rows
+        assert rows["prediction"].to_list() == model((X.float() - 0.4) / 0.2).argmax(1).tolist()
+    only = holdfast.evaluate(wrap(model), X, Y, "clean", mean=0.4).rows
     with torch.no_grad():
         assert only["prediction"].to_list() == model(X.float() - 0.4).argmax(1).tolist()
-    with pytest.raises(RecipeError, match=f"std: expected {channels} positive numbers, one per channel; got"):
-        holdfast.evaluate(wrap(model), X, Y, "clean", std=[0.0] * channels)
-    with pytest.raises(RecipeError, match=f"mean: expected {channels} numbers"):
-        holdfast.evaluate(wrap(model), X, Y, "clean", mean=[0.1] * (channels + 1))
+    for options, message in (
+        ({"std": [0.0] * X.shape[1]}, "standard deviations must be positive"),
+        ({"std": 0.0}, "standard deviations must be positive"),
+        ({"mean": [0.1] * (X.shape[1] + 1)}, f"mean: expected a number, or {X.shape[1]}, one per channel; got"),
+    ):
+        with pytest.raises(RecipeError, match=message):
+            holdfast.evaluate(wrap(model), X, Y, "clean", **options)
 
 
 def test_the_normalisation_has_the_precision_of_the_model():
-    found = holdfast.evaluate(zoo.linear(5).double(), X, Y, "clean", mean=[0.4] * X.shape[1])
-    assert len(found.rows) == 40
+    assert len(holdfast.evaluate(zoo.linear(5).double(), X, Y, "clean", mean=0.4).rows) == 40
 
 
 def test_a_device_is_for_the_time_of_the_call():
@@ -162,7 +163,7 @@ def edited(model, sign):
     return model
 
 
-def test_a_directory_of_another_network_is_refused_until_fresh(tmp_path):
+def test_a_directory_of_another_network_is_refused(tmp_path):
     out = tmp_path / "mine"
     before = holdfast.evaluate(zoo.linear(5), X, Y, "clean", out=out)
     for other, what in (
@@ -171,15 +172,17 @@ def test_a_directory_of_another_network_is_refused_until_fresh(tmp_path):
         (zoo.linear(5).float(), "other weights"),
     ):
         with pytest.raises(
-            RecipeError, match=f"mine: holds results of {what}.* choose another directory, .* fresh=True"
+            RecipeError, match=f"mine: holds results of {what}.* choose another directory, or delete this one"
         ):
             holdfast.evaluate(other, X, Y, "clean", out=out)
-    for images, options, what in ((1 - X, {}, "data"), (X, {"seed": 1}, "seed"), (X, {"batch_size": 300}, "block")):
+    for images, options, what in (
+        (1 - X, {}, "data"),
+        (X, {"seed": 1}, "seed"),
+        (X, {"settings": EvaluateRecipe(batch_size=300)}, "block"),
+    ):
         with pytest.raises(RecipeError, match=f"holds results of other {what}"):
             holdfast.evaluate(zoo.linear(5), images, Y, "clean", out=out, **options)
-    after = holdfast.evaluate(edited(zoo.linear(5), -1), X, Y, "clean", out=out, fresh=True)
-    assert not after.rows["prediction"].equals(before.rows["prediction"])
-    assert len(Ledger(out / "ledger").read()) == 40
+    assert Ledger(out / "ledger").read()["prediction"].equals(before.rows["prediction"])
 
 
 def test_functions_are_told_apart_by_what_they_compute(tmp_path):
@@ -191,7 +194,7 @@ def test_functions_are_told_apart_by_what_they_compute(tmp_path):
 
 
 def test_results_of_a_budget_that_ran_out_are_what_there_is(tmp_path):
-    none = holdfast.evaluate(zoo.linear(5), X, Y, "clean", out=tmp_path, budget=0.0)
+    none = holdfast.evaluate(zoo.linear(5), X, Y, "clean", out=tmp_path, settings=EvaluateRecipe(budget=0.0))
     assert (len(none.rows), none.not_run) == (0, {"clean": 40})
     assert len(holdfast.evaluate(zoo.linear(5), X, Y, "clean", out=tmp_path).rows) == 40
 
@@ -201,7 +204,7 @@ def test_a_trained_run_is_not_written_to(tmp_path):
 
     train(recipe("train.epochs=1"), tmp_path / "run")
     with pytest.raises(RecipeError, match="holds a network that was trained there"):
-        holdfast.evaluate(zoo.linear(5), X, Y, "clean", out=tmp_path / "run", fresh=True)
+        holdfast.evaluate(zoo.linear(5), X, Y, "clean", out=tmp_path / "run")
     assert Run(tmp_path / "run").labels()
 
 

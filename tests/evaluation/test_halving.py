@@ -158,6 +158,6 @@ class Later(torch.nn.Module):
 def test_one_line_of_python_notices_nothing():
     x, y = data().x, data().y
     checks = [CHECKS["pgd"], EOT(attack=CHECKS["pgd"], draws=2)]
-    expected = holdfast.evaluate(Cramped(zoo.smooth()), x, y, checks, batch_size=8)
-    results = holdfast.evaluate(Cramped(zoo.smooth(), MOST), x, y, checks, batch_size=8)
+    expected = holdfast.evaluate(Cramped(zoo.smooth()), x, y, checks, settings=EvaluateRecipe(batch_size=8))
+    results = holdfast.evaluate(Cramped(zoo.smooth(), MOST), x, y, checks, settings=EvaluateRecipe(batch_size=8))
     assert results.rows.drop("seconds").equals(expected.rows.drop("seconds"))

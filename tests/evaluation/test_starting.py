@@ -95,7 +95,10 @@ def test_what_another_method_breaks_after_it_needs_no_start():
 
 def test_results_do_not_depend_on_batches():
     x, y, _ = both(7)
-    runs = [holdfast.evaluate(Bright().double(), x, y, HOPSKIPJUMP, batch_size=size).rows for size in (1, 4, 64)]
+    runs = [
+        holdfast.evaluate(Bright().double(), x, y, HOPSKIPJUMP, settings=EvaluateRecipe(batch_size=size)).rows
+        for size in (1, 4, 64)
+    ]
     for rows in runs[1:]:
         assert rows["distance"].to_list() == pytest.approx(runs[0]["distance"].to_list(), abs=1e-9)
         assert rows["not_run"].equals(runs[0]["not_run"])

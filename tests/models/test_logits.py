@@ -62,7 +62,7 @@ def test_asking_moves_no_statistics_and_no_random_state():
 def test_evaluations_and_audits_take_it_as_it_is():
     model, plain = Transformer(linear(3)), linear(3)
     attack = PGD(threat=Linf(0.1), steps=2)
-    found, expected = (holdfast.evaluate(each, X, Y, attack, mean=0.1).rows for each in (model, plain))
+    found, expected = (holdfast.evaluate(normalised(each, 0.1), X, Y, attack).rows for each in (model, plain))
     assert found.drop("seconds", "steps").equals(expected.drop("seconds", "steps"))
     verdicts = [list(audit(each, X, Y, attack=attack, surrogate=plain)) for each in (model, plain)]
     assert verdicts[0] == verdicts[1]

@@ -32,6 +32,19 @@ def test_normalised_puts_the_normalisation_in_front_of_a_foreign_network():
     torch.testing.assert_close(model(x), network((x - 0.5) / 0.25))
 
 
+def test_one_number_is_for_all_channels_and_the_precision_is_that_of_the_network():
+    x = torch.rand(2, 3, 2, 2, dtype=torch.float64)
+    network = nn.Sequential(nn.Flatten(), nn.Linear(12, 2)).double()
+    model = normalised(network, 0.5, [0.25, 0.5, 1.0])
+    assert torch.equal(model(x), network((x - 0.5) / torch.tensor([0.25, 0.5, 1.0]).double().view(3, 1, 1)))
+    assert model.normalise.mean.dtype == torch.float64
+    assert torch.equal(normalised(network.__call__, 0.5, [0.25, 0.5, 1.0])(x), model(x))
+    for refused in ((0.5, 0.0), (float("nan"), 1.0), ([0.5, 0.5], [1.0] * 3)):
+        for classifier in (network, network.__call__):
+            with pytest.raises(ValueError, match="normalise: "):
+                normalised(classifier, *refused)
+
+
 def test_normalised_shows_what_the_network_behind_it_shows():
     network = Network([nn.Flatten(), nn.ReLU()], nn.Identity(), channels=1, features=4, classes=2)
     model, x = normalised(network, [0.5], [0.25]), torch.rand(3, 1, 2, 2)

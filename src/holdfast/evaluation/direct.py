@@ -6,10 +6,9 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -25,8 +24,9 @@ from holdfast.evaluation.subject import Subject, place
 from holdfast.evaluation.summary import CLEAN, Results
 from holdfast.halving import BatchSize
 from holdfast.models import normalised, with_logits
+from holdfast.models.network import PerChannel
 from holdfast.promises import require_check
-from holdfast.recipe import EvaluateRecipe, Seconds, describe, read_checks
+from holdfast.recipe import EvaluateRecipe, describe, parse, read_checks
 from holdfast.recipe.sweeps import parse_checks
 from holdfast.results import SCHEMA
 from holdfast.runs import Run, Splits, content_hash, refuse_others, same_outputs, versions
@@ -44,7 +44,9 @@ Checks = str | Mapping[str, Any] | Check | Sequence[str | Mapping[str, Any] | Ch
 PROBE = 64
 """Images on which conditions of the model are tested."""
 
-REMEDY = "choose another directory, or delete its results with fresh=True"
+NORMALISATION = "leave normalisation out of the images and give mean= and std= instead"
+
+REMEDY = "choose another directory, or delete this one"
 
 
 def evaluate(
@@ -53,16 +55,12 @@ def evaluate(
     y: Tensor | np.ndarray[Any, Any] | None = None,
     checks: Checks = "quick",
     *,
-    seed: int = 0,
-    batch_size: int = 256,
-    order: Literal["published", "yield"] = "published",
-    budget: float | None = None,
-    channels_last: bool = False,
+    mean: PerChannel | None = None,
+    std: PerChannel | None = None,
     device: torch.device | str | None = None,
-    mean: Sequence[float] | float | None = None,
-    std: Sequence[float] | float | None = None,
+    seed: int = 0,
+    settings: EvaluateRecipe | Mapping[str, Any] | None = None,
     out: str | Path | None = None,
-    fresh: bool = False,
 ) -> Results:
     """Check a model on images: `print(holdfast.evaluate(model, x, y))`.
 
@@ -70,39 +68,29 @@ def evaluate(
         model: images in [0, 1] to logits, or to a record that has them in its attribute `logits`, as networks of
             Hugging Face do; a module is put in evaluation mode for the time.
         x: images in [0, 1], (N, C, H, W), float or uint8, held in float32; or, without `y`, a data set or a
-            `DataLoader` of images and labels, which must not normalise the images: give `mean` and `std` instead.
+            `DataLoader` of images and labels, which must not normalise the images.
         y: labels, (N,).
         checks: a method or several, a name of a preset or of a check, or what a recipe says of checks. Clean
             images are asked about in any case, see `Results.clean`.
-        seed: random seed.
-        batch_size: images per forward pass.
-        order: of the components of composed attacks, see `EvaluateRecipe`.
-        budget: seconds after which to stop; `Results.not_run` says what that left out.
-        channels_last: run a copy of the network with another layout in memory, often faster; see `EvaluateRecipe`.
+        mean: subtracted from the images in front of the model, one number or one for each channel; budgets of attacks
+            remain those of images in [0, 1]. `holdfast.normalised` makes such a model for other uses.
+        std: divides the images there.
         device: where to run; the model is moved there for the time. None for where it is.
-        mean: per channel, subtracted from the images before the model sees them.
-        std: per channel, divides them.
+        seed: random seed.
+        settings: how the checks run, as a record or as `evaluate` in a recipe: images per forward pass, time, order of
+            the components of composed attacks, layout in memory. `Results.not_run` says what the time left out.
         out: directory of a run that keeps the results; what it holds of the same model is not run again. `holdfast
             report` makes a page of it.
-        fresh: delete what that directory holds first.
 
     Raises:
         RecipeError: if the directory holds results of another model, other images or another seed.
     """
-    splits, chosen = _splits(x, y), _listed(checks)
-    seconds = None if budget is None else Seconds(budget)
-    how = EvaluateRecipe(
-        batch_size=batch_size,
-        block=max(256, batch_size),
-        order=order,
-        budget=seconds,
-        channels_last=channels_last,
-    )
+    splits, chosen, how = _splits(x, y), _listed(checks), _settings(settings)
     with _moved(model, device):
         answering = with_logits(model, splits.test.batch(slice(0, 1))[0].to(place(model)))
         subject = Subject(_normalising(answering, mean, std, splits.shape[0]))
         with nullcontext() if out is None else Run(Path(out)).lock():
-            kept = None if out is None else _claimed(Path(out), subject.model, splits, how, seed, fresh=fresh)
+            kept = None if out is None else _claimed(Path(out), subject.model, splits, how, seed)
             return _run(subject if kept is None else kept.subject, splits.test, chosen, how, seed, kept)
 
 
@@ -166,7 +154,7 @@ def _splits(x: Images, y: Tensor | np.ndarray[Any, Any] | None) -> Splits:
         data = Memory(test=test)()
     except DataError as error:
         if "in [0, 1]" in str(error):
-            raise DataError(f"{error}; leave normalisation out of the images and give mean= and std=") from None
+            raise DataError(f"{error}; {NORMALISATION}") from None
         raise
     return Splits(data.name, data.classes, data.shape, data.fingerprint(), None, None, data.test)
 
@@ -187,34 +175,23 @@ def _moved(model: Classifier, device: torch.device | str | None) -> Iterator[Non
         model.to(before)
 
 
-def _normalising(
-    model: Classifier, mean: Sequence[float] | float | None, std: Sequence[float] | float | None, channels: int
-) -> Classifier:
+def _normalising(model: Classifier, mean: PerChannel | None, std: PerChannel | None, channels: int) -> Classifier:
     """The model behind a normalisation, if there is one."""
     if mean is None and std is None:
         return model
-    centre = _per_channel("mean", mean, 0.0, channels)
-    scale = _per_channel("std", std, 1.0, channels)
-    if not isinstance(model, nn.Module):
-        return partial(_after_normalising, model, centre, scale)
-    made: Any = normalised(model, centre, scale)
-    made.normalise.to(place(model))
-    return made  # type: ignore[no-any-return]
+    for name, given in (("mean", mean), ("std", std)):
+        if isinstance(given, Sequence) and len(given) != channels:
+            raise RecipeError(f"{name}: expected a number, or {channels}, one per channel; got {given!r}")
+    try:
+        return normalised(model, 0.0 if mean is None else mean, 1.0 if std is None else std)
+    except ValueError as error:
+        raise RecipeError(str(error)) from None
 
 
-def _per_channel(name: str, given: Sequence[float] | float | None, default: float, channels: int) -> list[float]:
-    if given is None:
-        return [default] * channels
-    values = [float(given)] if isinstance(given, int | float) else [float(value) for value in given]
-    if len(values) != channels or not all(map(np.isfinite, values)) or (name == "std" and min(values) <= 0):
-        sign = "positive " if name == "std" else ""
-        raise RecipeError(f"{name}: expected {channels} {sign}numbers, one per channel; got {given!r}")
-    return values
-
-
-def _after_normalising(model: Classifier, mean: Sequence[float], std: Sequence[float], x: Tensor) -> Tensor:
-    centre, scale = (torch.as_tensor(values, dtype=x.dtype, device=x.device)[:, None, None] for values in (mean, std))
-    return model((x - centre) / scale)
+def _settings(given: EvaluateRecipe | Mapping[str, Any] | None) -> EvaluateRecipe:
+    """How the checks run; a block has at least as many images as a pass."""
+    how = given if isinstance(given, EvaluateRecipe) else parse(EvaluateRecipe, dict(given or {}))
+    return replace(how, block=max(how.block, how.batch_size))
 
 
 def _listed(checks: Any, place: str = "checks") -> list[Check]:
@@ -227,14 +204,12 @@ def _listed(checks: Any, place: str = "checks") -> list[Check]:
     return [require_check(checks, place)]
 
 
-def _claimed(path: Path, model: Classifier, splits: Splits, how: EvaluateRecipe, seed: int, *, fresh: bool) -> _Kept:
+def _claimed(path: Path, model: Classifier, splits: Splits, how: EvaluateRecipe, seed: int) -> _Kept:
     """Take a directory for a model and its images, or go on in it."""
     run = Run(path)
     run.check()
     if run.labels():
         raise RecipeError(f"{path}: holds a network that was trained there; choose another directory")
-    if fresh:
-        run.forget_results()
     weights = model.state_dict() if hasattr(model, "state_dict") else {}
     digest, name = content_hash(weights), type(model).__name__
     refuse_others(run, splits, weights=digest, block=how.block, seed=seed, remedy=REMEDY)

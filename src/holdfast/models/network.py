@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from types import MethodType
-from typing import Any, Protocol
+from typing import Any, Protocol, overload
 
 import torch
 from torch import Tensor, nn
 
 from holdfast.lipschitz.moments import Moments, through
+from holdfast.types import Classifier
 
 
 class Architecture(Protocol):
@@ -35,8 +38,10 @@ class Normalise(nn.Module):
         super().__init__()
         if len(mean) != len(std):
             raise ValueError(f"normalise: {len(mean)} means and {len(std)} standard deviations")
-        if not all(value > 0 for value in std):
+        if not all(0 < value < math.inf for value in std):
             raise ValueError(f"normalise: standard deviations must be positive, got {list(std)}")
+        if not all(map(math.isfinite, mean)):
+            raise ValueError(f"normalise: means must be finite, got {list(mean)}")
         self.register_buffer("mean", torch.tensor(list(mean), dtype=torch.get_default_dtype()).view(-1, 1, 1))
         self.register_buffer("std", torch.tensor(list(std), dtype=torch.get_default_dtype()).view(-1, 1, 1))
 
@@ -178,9 +183,38 @@ SHOWN = {"stages": _stages, "features": _features, "first_maps": _first_maps}
 """What a network with a normalisation in front shows of the one behind it."""
 
 
-def normalised(model: nn.Module, mean: Sequence[float], std: Sequence[float]) -> nn.Module:
-    """Put a normalisation in front of a foreign network."""
-    return Normalised(model, mean, std)
+PerChannel = float | Sequence[float]
+"""A number for each channel, or one for all of them."""
+
+
+@overload
+def normalised(model: nn.Module, mean: PerChannel = 0.0, std: PerChannel = 1.0) -> nn.Module: ...
+@overload
+def normalised(model: Classifier, mean: PerChannel = 0.0, std: PerChannel = 1.0) -> Classifier: ...
+def normalised(model: Classifier, mean: PerChannel = 0.0, std: PerChannel = 1.0) -> Classifier:
+    """Put a normalisation in front of a classifier, so that it takes images in [0, 1].
+
+    Args:
+        model: a module or a function that expects normalised images.
+        mean: subtracted from the images.
+        std: divides them; positive.
+    """
+    channels = max(1 if isinstance(values, int | float) else len(values) for values in (mean, std))
+    means, deviations = (
+        [float(values)] * channels if isinstance(values, int | float) else list(values) for values in (mean, std)
+    )
+    if not isinstance(model, nn.Module):
+        Normalise(means, deviations)  # refuses what cannot be
+        return partial(_after_normalising, model, means, deviations)
+    made, first = Normalised(model, means, deviations), next(model.parameters(), None)
+    if first is not None:
+        made.normalise.to(first)
+    return made
+
+
+def _after_normalising(model: Classifier, mean: Sequence[float], std: Sequence[float], x: Tensor) -> Tensor:
+    centre, scale = (torch.as_tensor(values, dtype=x.dtype, device=x.device)[:, None, None] for values in (mean, std))
+    return model((x - centre) / scale)
 
 
 def normalise_channels(channels: int, mean: Sequence[float] | None, std: Sequence[float] | None) -> Normalise:

@@ -93,8 +93,8 @@ class _Loop:
     """The moving parts of `fit`."""
 
     def __init__(
-        self, recipe: Recipe, splits: Splits, run: Run, device: torch.device | None = None, *, trust: TrustedCode = False,
-        network: nn.Module | None = None,
+        self, recipe: Recipe, splits: Splits, run: Run, device: torch.device | None = None, *,
+        trust: TrustedCode = False, network: nn.Module | None = None,
     ) -> None:  # fmt: skip
         recipe = resolved(recipe, trust=trust)
         train = recipe.train
