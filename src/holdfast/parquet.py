@@ -107,16 +107,22 @@ def _needed_by_pages(content: bytes, column: Any, end: int) -> tuple[int, int]:
     dictionary = values = 0
     while at < stop:
         header, at = read_struct(content, at)
-        details = [header[place] for place in PAGES if isinstance(header.get(place), dict)]
-        if len(details) != 1 or any(_count(details[0], place) == DELTAS for place in (2, 4)):
-            raise ValueError("a page of an unknown kind, or of changes")
-        needed += PER_VALUE * _count(details[0], 1) + _count(header, 2)
+        count = _count(_page(header), 1)
+        needed += PER_VALUE * count + _count(header, 2)
         at += _count(header, 3)
         dictionary += _count(header, 2) if DICTIONARY in header else 0
-        values += 0 if DICTIONARY in header else _count(details[0], 1)
+        values += 0 if DICTIONARY in header else count
     if at > stop or values != _count(column, 5):
         raise ValueError(f"a column of {_count(column, 5)} values whose pages have {values}")
     return needed, dictionary * values if _count(column, 1) == TEXT else 0
+
+
+def _page(header: dict[int, Any]) -> dict[int, Any]:
+    """What a header says of its page."""
+    details = [header[place] for place in PAGES if isinstance(header.get(place), dict)]
+    if len(details) != 1 or any(_count(details[0], place) == DELTAS for place in (2, 4)):
+        raise ValueError("a page of an unknown kind, or of changes")
+    return details[0]  # type: ignore[no-any-return]
 
 
 def _require_kind(name: str, kind: Any, depth: int = 0) -> None:

@@ -14,11 +14,13 @@ from holdfast.cli.request import Request
 from holdfast.errors import CheckpointError, DataError, ModelError, RecipeError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import torch
 
-    from holdfast.conduct import Ready
+    from holdfast.conduct import Job, Ready
     from holdfast.recipe import DataRecipe
-    from holdfast.runs import Foreign, Run
+    from holdfast.runs import Card, Foreign, Loaded, Run, Splits
 
 
 def prepared(request: Request) -> Ready:
@@ -87,49 +89,75 @@ def own(
     from holdfast.conduct import Job, Ready, subjects_of
     from holdfast.evaluation import Subject
     from holdfast.recipe import DataRecipe, plain, read_checks
-    from holdfast.runs import Run, load_model, prepare, refuse_others, resolved, same_outputs
+    from holdfast.runs import Run, load_model, prepare, resolved
 
     loaded = load_model(path, trust=request.work.trust)
-    card, recipe = loaded.card, loaded.card.recipe
-    recipe = replace(recipe, evaluate=request.how(recipe.evaluate))
+    recipe = replace(loaded.card.recipe, evaluate=request.how(loaded.card.recipe.evaluate))
     other = request.data((data or recipe.data).source)
-    chosen_data = resolved(other or data or recipe.data, f"{card.file}: data", trust=request.work.trust)
-    splits = prepare(chosen_data, recipe.seed, request.images.data_root)
+    images = resolved(other or data or recipe.data, f"{loaded.card.file}: data", trust=request.work.trust)
+    recipe = replace(recipe, model=resolved(recipe.model, trust=request.work.trust))
+    splits = _for_network(prepare(images, recipe.seed, request.images.data_root), loaded.card, path)
+    chosen = recipe.checks if request.checks is None else tuple(read_checks(request.checks, "--checks"))
+    chosen = resolved(chosen, f"{loaded.card.file}: checks", trust=request.work.trust)
+    if run is None and path.is_dir() and other is None:
+        job = Job(recipe, Run(path), request.work.trust)
+        splits = _in_its_run(job, splits, fresh=request.fresh)
+        return Ready(job.run, subjects_of(job, splits), splits, chosen, recipe.evaluate, recipe.seed, device)
+    if run is None or other is not None:
+        run = Run(request.work.out / "evaluations" / f"{path.stem}-{loaded.card.hash[:8]}-{splits.name}{request.part}")
+    network = {"file": str(path), "data": plain(images, DataRecipe)}
+    splits = _in_own_run(run, loaded, splits, network, recipe.evaluate.block, fresh=request.fresh)
+    subject = Subject(loaded.model, run.path.name, "given", loaded.card.hash, request.work.trust)
+    return Ready(run, [subject], splits, chosen, recipe.evaluate, recipe.seed, device)
+
+
+def _for_network(splits: Splits, card: Card, path: Path) -> Splits:
+    """Images that a network may have been trained on, under the names of its classes.
+
+    Raises:
+        DataError: if their classes or their shape are others.
+    """
     if splits.classes == tuple(map(str, range(len(card.classes)))):  # nameless labels of as many classes
         splits = replace(splits, classes=card.classes)
     if (splits.classes, splits.shape) != (card.classes, card.shape):
         hint = "; --grey reads a folder in one channel" if splits.shape == (3, *card.shape[1:]) else ""
         raise DataError(f"{splits.name}: expected {_kind(card)}, as {path} was trained on; got {_kind(splits)}{hint}")
-    recipe = replace(recipe, model=resolved(recipe.model, trust=request.work.trust))
-    chosen = recipe.checks if request.checks is None else tuple(read_checks(request.checks, "--checks"))
-    chosen = resolved(chosen, f"{card.file}: checks", trust=request.work.trust)
-    if run is None and path.is_dir() and other is None:
-        job = Job(recipe, Run(path), request.work.trust)
-        hold(job.run)
-        if request.fresh:
-            job.run.forget_results()
-        splits = splits.as_recorded(job.run)
-        refuse_others(job.run, splits)
-        if "name" not in job.run.info():  # trained without the command line
-            job.run.record(name=recipe.name, seed=recipe.seed)
-        if job.run.info().get("data", {}).get("examples") != splits.examples:  # trained there, or by an earlier version
-            job.run.record(data=splits.facts())
-        subjects = subjects_of(job, splits)
-        return Ready(job.run, subjects, splits, chosen, recipe.evaluate, recipe.seed, device)
-    if run is None or other is not None:
-        run = Run(request.work.out / "evaluations" / f"{path.stem}-{card.hash[:8]}-{splits.name}{request.part}")
+    return splits
+
+
+def _in_its_run(job: Job, splits: Splits, *, fresh: bool) -> Splits:
+    """Hold the run that trained a network, and give its images as it recorded them."""
+    from holdfast.runs import refuse_others
+
+    hold(job.run)
+    if fresh:
+        job.run.forget_results()
+    splits = splits.as_recorded(job.run)
+    refuse_others(job.run, splits)
+    if "name" not in job.run.info():  # trained without the command line
+        job.run.record(name=job.recipe.name, seed=job.recipe.seed)
+    if job.run.info().get("data", {}).get("examples") != splits.examples:  # trained there, or by an earlier version
+        job.run.record(data=splits.facts())
+    return splits
+
+
+def _in_own_run(
+    run: Run, loaded: Loaded, splits: Splits, network: Mapping[str, Any], block: int, *, fresh: bool
+) -> Splits:
+    """Hold the run of a single weights file, record in it what the file is, and give the images as it recorded them."""
+    from holdfast.runs import refuse_others, same_outputs
+
+    digest = loaded.card.hash
     run.check()
     hold(run)
-    if request.fresh:
+    if fresh:
         run.forget_results()
-    splits, block = splits.as_recorded(run), recipe.evaluate.block
-    refuse_others(run, splits, weights=card.hash, block=block)
-    outputs = same_outputs(run, "given", card.hash, loaded.model, splits)
-    weights = {"given": {"sha256": card.hash, "file": str(path), "outputs": outputs}}
-    network = {"file": str(path), "data": plain(other or data or recipe.data, DataRecipe)}
+    splits = splits.as_recorded(run)
+    refuse_others(run, splits, weights=digest, block=block)
+    outputs = same_outputs(run, "given", digest, loaded.model, splits)
+    weights = {"given": {"sha256": digest, "file": network["file"], "outputs": outputs}}
     run.record(name=run.path.name, data=splits.facts(), weights=weights, block=block, network=network)
-    subject = Subject(loaded.model, run.path.name, "given", card.hash, request.work.trust)
-    return Ready(run, [subject], splits, chosen, recipe.evaluate, recipe.seed, device)
+    return splits
 
 
 def _kind(data: Any) -> str:

@@ -264,21 +264,7 @@ def _show(findings: Findings, directory: Path, files: dict[str, Any]) -> None:
     from holdfast.search.plots import savings
 
     goals, saved = findings.goals, savings(findings)
-    first = goals[0].maximize
-    shown = findings.best if len(goals) > 1 else _ordered(findings.complete, first)[:SHOWN]
-    title = f"{findings.name}: " + (
-        "Pareto front" if len(goals) > 1 else f"best {len(shown)} of {len(findings.trials)} trials"
-    )
-    rows = [
-        [
-            f"{trial.number:04d}",
-            *(_value(value, goal.share) for value, goal in zip(trial.values, goals, strict=True)),
-            *(_parameter(findings.value(trial, path)) for path in findings.ranges),
-            f"{trial.epochs}/{trial.planned}",
-        ]
-        for trial in shown
-    ]
-    table(["trial", *(goal.label for goal in goals), *findings.labels.values(), "epochs"], rows, title=title)
+    _show_best(findings)
     states = ("complete", "pruned", "failed", "lost", "running", "waiting")
     counts = ", ".join(f"{findings.count(state)} {state}" for state in states if findings.count(state))
     say(f"{len(findings.trials)} trials: {counts}")
@@ -297,6 +283,24 @@ def _show(findings: Findings, directory: Path, files: dict[str, Any]) -> None:
     for recipe in files["recipes"]:
         say(f"recipe: {recipe}")
     say(f"report: {files['report']}")
+
+
+def _show_best(findings: Findings) -> None:
+    """The trials that no other beats in every goal, or the best few of one goal."""
+    goals = findings.goals
+    shown = findings.best if len(goals) > 1 else _ordered(findings.complete, goals[0].maximize)[:SHOWN]
+    which = "Pareto front" if len(goals) > 1 else f"best {len(shown)} of {len(findings.trials)} trials"
+    rows = [
+        [
+            f"{trial.number:04d}",
+            *(_value(value, goal.share) for value, goal in zip(trial.values, goals, strict=True)),
+            *(_parameter(findings.value(trial, path)) for path in findings.ranges),
+            f"{trial.epochs}/{trial.planned}",
+        ]
+        for trial in shown
+    ]
+    columns = ["trial", *(goal.label for goal in goals), *findings.labels.values(), "epochs"]
+    table(columns, rows, title=f"{findings.name}: {which}")
 
 
 def _ordered(trials: Sequence[TrialRecord], maximize: bool) -> list[TrialRecord]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -60,21 +61,10 @@ def evaluations(
         without rows, after each batch of a composed attack.
     """
     how = how or EvaluateRecipe()
-    if how.channels_last and isinstance(subject.model, nn.Module):
-        copied: Any = copy.deepcopy(subject.model).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        subject = replace(subject, model=copied)
     batch_size = batch_size or BatchSize(how.batch_size)
+    subject = _laid_out(subject, how)
     setting = Setting(subject, split, how, batch_size, seed, until(how.budget), ledger, gallery, points)
-    named = [Named.of(check, setting) for check in checks]
-    if not named:
-        raise RecipeError("checks: expected at least one; got none")
-    try_out(subject.model, split)
-    labels = [one.label for one in named]
-    for label in labels:
-        if labels.count(label) > 1:  # the ledger could not distinguish them
-            raise RecipeError(f"checks: expected each check once; got '{label}' {labels.count(label)} times")
-    if ledger is not None:
-        refuse_other_fields(ledger, named, subject.weights)
+    named = _named(checks, setting)
     sizes = [len(split) * (len(one.check.components()) if isinstance(one.check, Composed) else 1) for one in named]
     for number, one in enumerate(named):
         run = run_composed if isinstance(one.check, Composed) else _run_plain
@@ -83,6 +73,28 @@ def evaluations(
         for block in run(one, setting):
             done = sum(sizes[:number]) + block.done
             yield replace(block, done=done, total=sum(sizes), halved=batch_size.news())
+
+
+def _laid_out(subject: Subject, how: EvaluateRecipe) -> Subject:
+    """The subject, or a copy of it with the requested layout in memory."""
+    if not (how.channels_last and isinstance(subject.model, nn.Module)):
+        return subject
+    copied: Any = copy.deepcopy(subject.model).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return replace(subject, model=copied)
+
+
+def _named(checks: Sequence[Check], setting: Setting) -> list[Named]:
+    """The checks with their names, once it is clear that they can run and that the ledger can distinguish them."""
+    named = [Named.of(check, setting) for check in checks]
+    if not named:
+        raise RecipeError("checks: expected at least one; got none")
+    try_out(setting.subject.model, setting.split)
+    label, count = Counter(one.label for one in named).most_common(1)[0]
+    if count > 1:
+        raise RecipeError(f"checks: expected each check once; got '{label}' {count} times")
+    if setting.ledger is not None:
+        refuse_other_fields(setting.ledger, named, setting.subject.weights)
+    return named
 
 
 def _run_plain(named: Named, setting: Setting) -> Iterator[Block]:

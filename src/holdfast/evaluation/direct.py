@@ -108,10 +108,8 @@ def _run(
     blocks: list[pl.DataFrame] = [pl.DataFrame(schema=SCHEMA)]
     not_run: Counter[str] = Counter()
     ledger, gallery = (None, None) if kept is None else (kept.run.ledger, kept.run.gallery)
-    all_checks, batch_size = (
-        checks if not checks or Clean() in checks else [Clean(), *checks],
-        BatchSize(how.batch_size),
-    )
+    all_checks = checks if not checks or Clean() in checks else [Clean(), *checks]
+    batch_size = BatchSize(how.batch_size)
     for block in evaluations(
         subject, split, all_checks, how=how, seed=seed, ledger=ledger, gallery=gallery, batch_size=batch_size
     ):

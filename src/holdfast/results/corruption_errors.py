@@ -110,18 +110,21 @@ class Corrupted:
             return None
         if reference is None:
             return sum(map(self.of_kind, wanted)) / len(wanted)
+        pairs = self._beside(reference, wanted)
+        if not all(base > 0 for _, base in pairs):
+            raise RecipeError(f"{MCE}: the reference makes no error on some kind, so that nothing divides")
+        return sum(error / base for error, base in pairs) / len(pairs) if pairs else None
+
+    def _beside(self, reference: Corrupted | Mapping[str, float], wanted: Sequence[str]) -> list[tuple[float, float]]:
+        """The error of each kind with that of the reference; none where the two cannot be compared."""
         if isinstance(reference, Corrupted):
             shared = [s for s in self.severities if s in reference.severities]
             if not shared or not set(wanted) <= set(reference.kinds):
-                return None
-            pairs = [(self.of_kind(kind, shared), reference.of_kind(kind, shared)) for kind in wanted]
-        else:
-            if self.severities != ALL or not set(wanted) <= set(reference):
-                return None
-            pairs = [(self.of_kind(kind), reference[kind]) for kind in wanted]
-        if not all(base > 0 for _, base in pairs):
-            raise RecipeError(f"{MCE}: the reference makes no error on some kind, so that nothing divides")
-        return sum(error / base for error, base in pairs) / len(pairs)
+                return []
+            return [(self.of_kind(kind, shared), reference.of_kind(kind, shared)) for kind in wanted]
+        if self.severities != ALL or not set(wanted) <= set(reference):
+            return []
+        return [(self.of_kind(kind), reference[kind]) for kind in wanted]
 
 
 WANTED = {"common": STANDARD, "stored": STANDARD, "bar": BAR}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -107,13 +107,7 @@ def check_optimizer(
     Raises:
         ValueError: saying what differs.
     """
-    stored = state["param_groups"]
-    if len(stored) != len(groups):
-        raise ValueError(f"expected {len(groups)} groups of parameters; got {len(stored)}")
-    for group, own in zip(stored, groups, strict=True):
-        fields = [name for name in own if name not in CHANGING and (name not in group or group[name] != own[name])]
-        if fields or group.keys() - own.keys() or group.get("params") != list(range(len(own["params"]))):
-            raise ValueError(f"expected the optimizer of the recipe; its {(fields or ['parameters'])[0]} differs")
+    _check_groups(state["param_groups"], groups)
     kinds, parameters = _remembered(make), [parameter for group in groups for parameter in group["params"]]
     for number, values in state["state"].items():
         if not 0 <= number < len(parameters) or values.keys() != kinds.keys():
@@ -122,6 +116,16 @@ def check_optimizer(
             shape = tuple(parameters[number].shape) if kinds[name] == (1, 1) else kinds[name]
             if _shape(value) != shape:
                 raise ValueError(f"optimizer: {name}: expected a tensor of shape {shape}; got {_shape(value)}")
+
+
+def _check_groups(stored: Sequence[Mapping[str, Any]], groups: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse groups of parameters with other fields than those of the optimizer that goes on."""
+    if len(stored) != len(groups):
+        raise ValueError(f"expected {len(groups)} groups of parameters; got {len(stored)}")
+    for group, own in zip(stored, groups, strict=True):
+        fields = [name for name in own if name not in CHANGING and (name not in group or group[name] != own[name])]
+        if fields or group.keys() - own.keys() or group.get("params") != list(range(len(own["params"]))):
+            raise ValueError(f"expected the optimizer of the recipe; its {(fields or ['parameters'])[0]} differs")
 
 
 def _remembered(make: Callable[[Iterable[Tensor]], torch.optim.Optimizer]) -> dict[str, Any]:
