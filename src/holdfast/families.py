@@ -98,6 +98,8 @@ AUGMENTATIONS: Registry[Augmentation] = Registry(
         "deepaugment": instance("holdfast.augment.deepaugment:DeepAugment"),
         "randaugment": instance("holdfast.augment.randaugment:RandAugment"),
         "trivialaugment": instance("holdfast.augment.randaugment:TrivialAugment"),
+        "low_pass": instance("holdfast.corruptions.frequencies:LowPass"),
+        "energy_filter": instance("holdfast.corruptions.frequencies:EnergyFilter"),
     },
 )
 
@@ -209,6 +211,9 @@ CORRUPTIONS: Registry[type[Corruption]] = Registry(
         "down_up": "holdfast.corruptions.masks:DownUp",
         "chain": "holdfast.corruptions.chain:Chain",
         "bar": "holdfast.corruptions.bar.corruption:Bar",
+        "low_pass": "holdfast.corruptions.frequencies:LowPass",
+        "energy_filter": "holdfast.corruptions.frequencies:EnergyFilter",
+        "band_noise": "holdfast.corruptions.frequencies:BandNoise",
     },
 )
 

@@ -55,7 +55,20 @@ from holdfast.certify import (
     SmoothedMargin,
     UniformSmoothing,
 )
-from holdfast.corruptions import Bar, Chain, Clean, Common, DownUp, GaussianNoise, Occlusion, Stripes, UniformNoise
+from holdfast.corruptions import (
+    BandNoise,
+    Bar,
+    Chain,
+    Clean,
+    Common,
+    DownUp,
+    EnergyFilter,
+    GaussianNoise,
+    LowPass,
+    Occlusion,
+    Stripes,
+    UniformNoise,
+)
 from holdfast.corruptions import Linear as LinearCorruption
 from holdfast.ensembles import AdaptiveComposite, Composite, Probability
 from holdfast.losses import cross_entropy, difference_of_logits_ratio, margin
@@ -289,6 +302,9 @@ CORRUPTIONS = {
     "down_up": DownUp(factor=2),
     "chain": Chain(of=(Occlusion(count=1, size=2), GaussianNoise(0.1))),
     "bar": Bar("pinch_and_twirl", severity=5),
+    "low_pass": LowPass(share=0.7),
+    "energy_filter": EnergyFilter(share=0.7),
+    "band_noise": BandNoise(band=1, bands=4, variance=0.04, clip=True),
 }
 
 
@@ -333,11 +349,13 @@ AUGMENTATIONS = {
     "deepaugment": DeepAugment(strength=0.5),
     "randaugment": RandAugment(count=3, magnitude=8),
     "trivialaugment": TrivialAugment(),
+    "low_pass": LowPass(share=0.7),
+    "energy_filter": EnergyFilter(share=0.7),
 }
 
-ROUNDS = {"deepaugment": 100, "pixmix": 4}
-"""Augmentations that depend on the batch by rounding, and by how many times the precision at most: convolutions are
-summed in an order of their own, powers are rounded by place in memory."""
+ROUNDS = {"deepaugment": 100, "pixmix": 4, "low_pass": 8, "energy_filter": 8}
+"""Augmentations that depend on the batch by rounding, and by how many times the precision at most: convolutions
+and products of matrices are summed in an order of their own, powers are rounded by place in memory."""
 
 EXTERNAL = {"python", "timm", "torchvision"}
 """Models whose insides are somebody else's; they have tests of their own."""

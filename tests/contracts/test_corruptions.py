@@ -13,7 +13,7 @@ from tests.zoo import images
 
 NAMES = [("CORRUPTIONS", name) for name in CORRUPTIONS]
 COUNT = 11
-DETERMINISTIC = {"clean", "down_up"}
+DETERMINISTIC = {"clean", "down_up", "low_pass", "energy_filter"}
 
 
 def instance(family, name):
@@ -63,6 +63,6 @@ def test_is_only_its_fields_which_do_not_change(family, name):
 
 def test_fields_are_named_where_there_are_several():
     # In Python two numbers in a row say nothing; recipes name them anyway.
-    for name in ("occlusion", "stripes", "down_up", "chain"):
+    for name in ("occlusion", "stripes", "down_up", "chain", "low_pass", "energy_filter", "band_noise"):
         with pytest.raises(TypeError, match="positional argument"):
             CORRUPTIONS[name](1)

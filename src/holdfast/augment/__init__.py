@@ -10,13 +10,16 @@ from holdfast.augment.pixmix import PixMix
 from holdfast.augment.randaugment import RandAugment, TrivialAugment
 from holdfast.augment.soft import augmented, soften, softens
 from holdfast.augment.spider import Spider
+from holdfast.corruptions import EnergyFilter, LowPass
 from holdfast.families import AUGMENTATIONS
 
 __all__ = [
     "AUGMENTATIONS",
     "AugMix",
     "DeepAugment",
+    "EnergyFilter",
     "HorizontalFlip",
+    "LowPass",
     "PixMix",
     "RandAugment",
     "RandomCrop",

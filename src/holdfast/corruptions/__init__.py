@@ -3,6 +3,7 @@
 from holdfast.corruptions.bar import Bar
 from holdfast.corruptions.chain import Chain
 from holdfast.corruptions.common import Common
+from holdfast.corruptions.frequencies import BandNoise, EnergyFilter, LowPass
 from holdfast.corruptions.linear import Linear
 from holdfast.corruptions.masks import DownUp, Occlusion, Stripes
 from holdfast.corruptions.noise import Clean, GaussianNoise, UniformNoise
@@ -10,13 +11,16 @@ from holdfast.families import CORRUPTIONS
 
 __all__ = [
     "CORRUPTIONS",
+    "BandNoise",
     "Bar",
     "Chain",
     "Clean",
     "Common",
     "DownUp",
+    "EnergyFilter",
     "GaussianNoise",
     "Linear",
+    "LowPass",
     "Occlusion",
     "Stripes",
     "UniformNoise",
