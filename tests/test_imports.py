@@ -37,7 +37,6 @@ ORDER = [
     "threat",
     "losses",
     "gradients",
-    "queries",
     "modes",
     "wrappers",
     "frequency",

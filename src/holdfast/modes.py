@@ -2,7 +2,7 @@
 
 Public calls of attacks, certifiers and analyses are decorated with `in_evaluation_mode`: their results do not depend on
 the mode that a network was left in. Code that chooses the modes itself, such as a training objective whose attack
-normalises by the batch, passes `InCurrentModes(model)` instead of the model.
+normalises by the batch, passes `wrappers.InCurrentModes(model)` instead of the model.
 """
 
 from __future__ import annotations
@@ -13,10 +13,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar, cast
 
-from torch import Tensor, nn
-
-from holdfast.queries import narrow
-from holdfast.types import Classifier
+from torch import nn
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -94,38 +91,3 @@ def in_evaluation_mode(call: Callable[Arguments, Result]) -> Callable[Arguments,
                 records.close()
 
     return cast("Callable[Arguments, Result]", step_by_step) if inspect.isgeneratorfunction(call) else evaluated
-
-
-class InCurrentModes:
-    """A classifier that public calls leave in the modes that it is in, for callers who chose those on purpose.
-
-    Args:
-        model: the classifier.
-    """
-
-    def __init__(self, model: Classifier) -> None:
-        self._model = model
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Logits."""
-        return self._model(x)
-
-    @property
-    def watched(self) -> Classifier:
-        """The classifier inside."""
-        return self._model
-
-    def watching(self, model: Classifier) -> InCurrentModes:
-        """The same for another classifier."""
-        return InCurrentModes(model)
-
-    def narrow(self, selection: Tensor) -> InCurrentModes:
-        """The same for a selection of the batch."""
-        return InCurrentModes(narrow(self._model, selection))
-
-    def modules(self) -> Iterator[nn.Module]:
-        """No modules whose mode may be switched."""
-        return iter(())
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._model, name)

@@ -9,10 +9,9 @@ import torch
 from holdfast.attacks import APGD, PGD, Aimed
 from holdfast.ensembles import Composite, GradientRatio
 from holdfast.models.network import Normalised
-from holdfast.queries import Counted
 from holdfast.rng import Streams
 from holdfast.threat import Linf
-from holdfast.wrappers import ExpectedOverRandomness
+from holdfast.wrappers import Counted, ExpectedOverRandomness
 from tests.zoo import digits, digits_mlp, digits_robust, half_space, half_space_points
 
 ATTACK = PGD(threat=Linf(0.15), steps=5, random_start=False, until_lost=False)

@@ -14,9 +14,9 @@ from holdfast.losses import (
     margin,
     targeted_difference_of_logits_ratio,
 )
-from holdfast.queries import Counted
 from holdfast.rng import Streams
 from holdfast.threat import L1, L2, Linf
+from holdfast.wrappers import Counted
 from tests.zoo import digits, digits_cnn, half_space, half_space_distance, half_space_points, images, linear
 
 KINDS = [Linf, L2, L1]

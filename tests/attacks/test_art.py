@@ -6,8 +6,8 @@ import torch
 from holdfast.attacks import ART, PGD
 from holdfast.attacks.starting import Attempt, Pool
 from holdfast.errors import RecipeError
-from holdfast.queries import Counted
 from holdfast.threat import L0, L1, L2, Linf
+from holdfast.wrappers import Counted
 from tests.zoo import (
     THREAT_KINDS,
     digits,

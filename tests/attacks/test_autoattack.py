@@ -8,10 +8,10 @@ import torch
 
 from holdfast.attacks import APGD, EOT, FAB, AutoAttack, Square, TargetedAPGD
 from holdfast.losses import cross_entropy, difference_of_logits_ratio
-from holdfast.queries import Counted
 from holdfast.rng import Streams
 from holdfast.threat import L1, L2, Linf
 from holdfast.types import Composed
+from holdfast.wrappers import Counted
 from tests.zoo import (
     digits,
     digits_cnn,

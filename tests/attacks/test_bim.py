@@ -2,9 +2,9 @@ import pytest
 import torch
 
 from holdfast.attacks import BIM, PGD
-from holdfast.queries import Counted
 from holdfast.rng import Streams
 from holdfast.threat import L2, Linf
+from holdfast.wrappers import Counted
 from tests.zoo import THREAT_KINDS, half_space, half_space_points_at, images, labels, linear, smooth
 
 

@@ -5,9 +5,9 @@ import torch
 
 from holdfast.attacks import Boundary
 from holdfast.attacks.boundary import _adapted, step_along_sphere
-from holdfast.queries import Counted
 from holdfast.rng import Streams
 from holdfast.threat import L1, L2, Linf
+from holdfast.wrappers import Counted
 from tests.zoo import digits, digits_mlp, half_space, half_space_distance, half_space_points, images, linear, smooth
 
 

@@ -6,8 +6,8 @@ import torch
 from holdfast.attacks import CW, CWLinf
 from holdfast.attacks.cw import Adam
 from holdfast.losses import margin
-from holdfast.queries import Counted
 from holdfast.threat import L2, Linf
+from holdfast.wrappers import Counted
 from tests.attacks.oracles import by_foolbox, distances, foolbox, subject
 from tests.zoo import HalfSpace, half_space, half_space_points, images, linear
 

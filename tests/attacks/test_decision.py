@@ -7,9 +7,9 @@ from holdfast.attacks.minimal import Rows
 from holdfast.attacks.search import Aim
 from holdfast.attacks.starting import Attempt
 from holdfast.losses import margin
-from holdfast.queries import Counted
 from holdfast.rng import Streams
 from holdfast.threat import L2, Linf
+from holdfast.wrappers import Counted
 from tests.zoo import half_space, half_space_points, images
 
 ATTACKS = {

@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from holdfast.attacks import DeepFool
-from holdfast.queries import Counted
 from holdfast.threat import L2, Linf
+from holdfast.wrappers import Counted
 from tests.attacks.oracles import by_foolbox, distances, foolbox, subject
 from tests.zoo import THREAT_KINDS, half_space, half_space_distance, half_space_points, images, linear
 

@@ -3,8 +3,8 @@ import torch
 
 from holdfast.attacks import FGSM, PGD, EightBit, Square
 from holdfast.attacks.eight_bit import LEVELS, apply_largest, rounded, stepped
-from holdfast.queries import Counted
 from holdfast.threat import L1, L2, Linf
+from holdfast.wrappers import Counted
 from tests.zoo import THREAT_KINDS, HalfSpace, digits, digits_cnn, images, labels, linear
 
 BUDGETS = {"linf": 8 / 255, "l2": 0.3, "l1": 1.5}

@@ -8,9 +8,9 @@ from holdfast.attacks.fab import final_search
 from holdfast.attacks.minimal import Rows
 from holdfast.attacks.search import Aim
 from holdfast.losses import margin
-from holdfast.queries import Counted
 from holdfast.rng import Streams
 from holdfast.threat import L1, L2, Linf
+from holdfast.wrappers import Counted
 from tests.zoo import HalfSpace, half_space, images, linear, piecewise, piecewise_distance, smooth
 
 BIG = {"linf": Linf(1.0), "l2": L2(8.0), "l1": L1(60.0)}

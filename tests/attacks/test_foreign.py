@@ -15,11 +15,11 @@ import torch
 
 from holdfast.attacks import ART, Foolbox, Torchattacks, foreign
 from holdfast.errors import ModelError, RecipeError
-from holdfast.queries import Counted
 from holdfast.results import Ledger
 from holdfast.rng import Streams
 from holdfast.threat import L0, L1, L2, Linf
 from holdfast.types import Threat
+from holdfast.wrappers import Counted
 from tests.end_to_end.command import holdfast
 from tests.training.tiny import TEXT
 from tests.zoo import half_space, half_space_points, images, labels, linear, normed

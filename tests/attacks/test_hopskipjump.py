@@ -9,9 +9,9 @@ from holdfast.attacks.hopskipjump import boundary_normal, jump
 from holdfast.attacks.minimal import Rows
 from holdfast.attacks.search import Aim
 from holdfast.losses import margin
-from holdfast.queries import Counted
 from holdfast.rng import Streams
 from holdfast.threat import L1, L2, Linf
+from holdfast.wrappers import Counted
 from tests.zoo import (
     THREAT_KINDS,
     digits,

@@ -8,9 +8,9 @@ from holdfast.attacks.schedule import constant, cosine, halving, linear
 from holdfast.attacks.search import Aim, Front
 from holdfast.families import STEP_SCHEDULES
 from holdfast.losses import cross_entropy, margin
-from holdfast.queries import Counted
 from holdfast.rng import Streams
 from holdfast.threat import L1, L2, Linf
+from holdfast.wrappers import Counted
 from tests.zoo import (
     THREAT_KINDS,
     HalfSpace,

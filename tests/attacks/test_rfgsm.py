@@ -4,9 +4,9 @@ import torch
 from holdfast.attacks import RFGSM
 from holdfast.gradients import input_gradient
 from holdfast.losses import cross_entropy, margin
-from holdfast.queries import Counted
 from holdfast.rng import Streams
 from holdfast.threat import L2, Linf
+from holdfast.wrappers import Counted
 from tests.zoo import THREAT_KINDS, half_space, half_space_points_at, images, labels, linear, smooth
 
 

@@ -5,9 +5,9 @@ from holdfast.attacks import FGSM, PGD
 from holdfast.attacks.search import Aim, Front
 from holdfast.errors import DataError
 from holdfast.losses import cross_entropy, margin, towards
-from holdfast.queries import Counted
 from holdfast.rng import Streams
 from holdfast.threat import Linf
+from holdfast.wrappers import Counted
 from tests.zoo import images, labels, linear
 
 LOGITS = torch.tensor([[2.0, 1.0, 0.0], [0.0, 1.0, 2.0], [0.0, 3.0, 1.0]], dtype=torch.float64)

@@ -5,9 +5,9 @@ from holdfast.attacks import SimBA
 from holdfast.attacks.simba import _Pixels, _Waves
 from holdfast.frequency import dct
 from holdfast.losses import cross_entropy
-from holdfast.queries import Counted
 from holdfast.rng import Streams
 from holdfast.threat import L1, L2, Linf
+from holdfast.wrappers import Counted
 from tests.zoo import (
     THREAT_KINDS,
     HalfSpace,

@@ -7,9 +7,9 @@ from holdfast.attacks.search import Aim, Front
 from holdfast.attacks.spsa import estimate, signs
 from holdfast.gradients import input_gradient
 from holdfast.losses import margin
-from holdfast.queries import Counted
 from holdfast.rng import Streams
 from holdfast.threat import Linf
+from holdfast.wrappers import Counted
 from tests import chance
 from tests.zoo import (
     THREAT_KINDS,

@@ -4,9 +4,9 @@ import torch
 from holdfast.attacks import Square
 from holdfast.attacks.square import SQUARES, Bumps, Flips, _window, as_planes, bumps
 from holdfast.losses import cross_entropy, margin
-from holdfast.queries import Counted
 from holdfast.rng import Streams
 from holdfast.threat import L1, L2, Linf
+from holdfast.wrappers import Counted
 from tests.zoo import (
     THREAT_KINDS,
     digits,

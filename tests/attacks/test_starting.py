@@ -5,10 +5,9 @@ from holdfast.attacks import EOT, HopSkipJump, StartingFrom
 from holdfast.attacks.search import Aim
 from holdfast.attacks.starting import Attempt, Pool, note_not_run, starting_images
 from holdfast.losses import margin
-from holdfast.queries import Counted, behind, narrow, network
 from holdfast.rng import Streams
 from holdfast.threat import L2, Linf
-from holdfast.wrappers import ExpectedOverRandomness
+from holdfast.wrappers import Counted, ExpectedOverRandomness, behind, narrow, network
 from tests.zoo import images, linear
 
 

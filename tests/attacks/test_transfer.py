@@ -17,9 +17,9 @@ from holdfast.attacks import (
     Transfer,
     Transferred,
 )
-from holdfast.queries import Counted
 from holdfast.rng import Streams
 from holdfast.threat import L2, Linf
+from holdfast.wrappers import Counted
 
 ATTACK = PGD(threat=Linf(0.1), steps=5, random_start=False, until_lost=False)
 

@@ -12,10 +12,10 @@ from holdfast.certify.mixture_radii import smoothed_radius
 from holdfast.ensembles import Composite, GradientRatio, Probability, RobustTransform, strength_of
 from holdfast.errors import ModelError
 from holdfast.losses import margin
-from holdfast.queries import Counted
 from holdfast.rng import Streams
 from holdfast.threat import L2
 from holdfast.types import ABSTAIN
+from holdfast.wrappers import Counted
 from tests.zoo import Linear, digits, digits_lipschitz, digits_mlp
 
 

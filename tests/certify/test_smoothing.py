@@ -8,10 +8,10 @@ from torch import nn
 from holdfast.certify.sampling import Decision, Fixed, FullRadius
 from holdfast.certify.smoothing import GaussianSmoothing, LaplaceSmoothing, UniformSmoothing
 from holdfast.errors import ModelError
-from holdfast.queries import Counted
 from holdfast.rng import Streams
 from holdfast.testing.untouched import same_module, same_random_states, same_tensors
 from holdfast.types import ABSTAIN, Certifier
+from holdfast.wrappers import Counted
 from tests import chance, zoo
 
 KINDS = {

@@ -5,11 +5,10 @@ import math
 import torch
 
 from holdfast.attacks import PGD
-from holdfast.evaluation.deadline import Deadline
-from holdfast.queries import Counted
 from holdfast.rng import Streams
 from holdfast.testing.untouched import same_module, same_random_states, same_tensors
 from holdfast.types import ABSTAIN
+from holdfast.wrappers import Counted, Deadline
 from tests.zoo import (
     THREAT_KINDS,
     frozen_norm,

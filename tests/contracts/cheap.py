@@ -105,7 +105,6 @@ from holdfast.objectives import (
     TruncatedMargin,
     Zhen,
 )
-from holdfast.queries import behind
 from holdfast.questions.classes import Classes
 from holdfast.questions.confidences import Confidences
 from holdfast.questions.curvature import Curvature
@@ -120,6 +119,7 @@ from holdfast.questions.stability import NoiseStability
 from holdfast.questions.surface import LossSurface
 from holdfast.questions.thickness import Thickness
 from holdfast.threat import L0, L1, L2, Linf
+from holdfast.wrappers import behind
 from tests.zoo import linear
 
 THREATS = {"linf": Linf(0.1), "l2": L2(0.4), "l1": L1(1.0), "l0": L0(3)}

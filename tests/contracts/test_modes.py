@@ -16,9 +16,6 @@ from holdfast.attacks import ATTACKS, FGSM, PGD, Transferred
 from holdfast.certify import CERTIFIERS, MixtureMargin, MixtureSmoothing, estimate_margin, mean_logits
 from holdfast.corruptions import GaussianNoise
 from holdfast.ensembles import Composite, Probability
-from holdfast.evaluation.deadline import Deadline
-from holdfast.modes import InCurrentModes
-from holdfast.queries import Counted
 from holdfast.questions.classes.measurement import class_geometry, class_record, features_by_batch
 from holdfast.questions.curvature.measurement import in_units, input_curvature, right_under_noise
 from holdfast.questions.features.measurement import feature_layers, layer_names, layers_of
@@ -42,7 +39,7 @@ from holdfast.questions.thickness.measurement import boundary_thickness
 from holdfast.theory.noise_curve import noise_curve
 from holdfast.threat import L2, Linf
 from holdfast.trust import audit
-from holdfast.wrappers import BPDA, ExpectedOverRandomness
+from holdfast.wrappers import BPDA, Counted, Deadline, ExpectedOverRandomness, InCurrentModes
 from tests.contracts import cheap
 from tests.contracts import modes as contract
 from tests.contracts.test_attacks import first_threat, instance

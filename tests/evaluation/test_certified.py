@@ -17,12 +17,12 @@ from holdfast.corruptions import Clean
 from holdfast.data import Split
 from holdfast.errors import ModelError
 from holdfast.evaluation import Subject, evaluations
-from holdfast.queries import narrow
 from holdfast.recipe import EvaluateRecipe
 from holdfast.results import SCHEMA, Ledger
 from holdfast.rng import Streams, streams
 from holdfast.threat import L2
 from holdfast.types import ABSTAIN, Certificate
+from holdfast.wrappers import narrow
 from tests import zoo
 from tests.contracts import cheap
 

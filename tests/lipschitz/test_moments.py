@@ -11,8 +11,7 @@ from holdfast.errors import ModelError
 from holdfast.lipschitz import GroupSort, Moments, OrthogonalConvolution, OrthogonalDense, propagate
 from holdfast.lipschitz.moments import larger_moments, normal_cdf, normal_density, relu_moments
 from holdfast.models import MODELS, build
-from holdfast.queries import Counted
-from holdfast.wrappers import BPDA
+from holdfast.wrappers import BPDA, Counted
 from tests import chance
 from tests.zoo import generator, images
 

@@ -23,12 +23,11 @@ from holdfast.losses import margin
 from holdfast.models import build
 from holdfast.models.cnn import CNN
 from holdfast.models.network import Normalised
-from holdfast.queries import Counted
 from holdfast.threat import Linf
 from holdfast.trust.aims import other_losses, parts, parts_of
 from holdfast.trust.attacks import Case, black_box, convergence, larger_eps, unbounded
 from holdfast.trust.transfer import transfer
-from holdfast.wrappers import BPDA, ExpectedOverRandomness
+from holdfast.wrappers import BPDA, Counted, ExpectedOverRandomness
 from tests import zoo
 
 

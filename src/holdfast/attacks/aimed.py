@@ -11,9 +11,9 @@ from holdfast.attacks.persistence import check_persistent, make_persistent
 from holdfast.ensembles.composite import aimed
 from holdfast.ensembles.mixing import check_strength
 from holdfast.modes import in_evaluation_mode
-from holdfast.queries import behind, network
 from holdfast.rng import Streams
 from holdfast.types import Attack, Classifier, Threat
+from holdfast.wrappers import behind, network
 
 
 @dataclass(frozen=True, kw_only=True)

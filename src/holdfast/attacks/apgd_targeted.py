@@ -12,10 +12,10 @@ from holdfast.attacks.apgd import climb
 from holdfast.attacks.search import Aim, Front, require_metric_threat
 from holdfast.losses import targeted_difference_of_logits_ratio
 from holdfast.modes import in_evaluation_mode
-from holdfast.queries import narrow
 from holdfast.rng import Streams, streams
 from holdfast.traits import Access
 from holdfast.types import Classifier, Threat
+from holdfast.wrappers import narrow
 
 
 @dataclass(frozen=True, kw_only=True)

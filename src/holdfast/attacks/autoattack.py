@@ -17,11 +17,11 @@ from holdfast.attacks.search import Aim
 from holdfast.attacks.square import SQUARES, Square
 from holdfast.losses import cross_entropy, difference_of_logits_ratio
 from holdfast.modes import in_evaluation_mode
-from holdfast.queries import narrow
 from holdfast.rng import Streams, streams
 from holdfast.threat import L1
 from holdfast.traits import Access
 from holdfast.types import Attack, Classifier, Threat
+from holdfast.wrappers import narrow
 
 RESTARTS = 5
 """Restarts of the untargeted attacks of the version `plus`, and of APGD-CE in l1."""

@@ -28,11 +28,11 @@ from holdfast.attacks.starting import note_not_run, report_no_start, starting_im
 from holdfast.errors import HoldfastError, ModelError, RecipeError, unknown
 from holdfast.gradients import require_gradients, without_weights
 from holdfast.losses import cross_entropy
-from holdfast.queries import Shared, narrow
 from holdfast.rng import Streams, global_generators, streams
 from holdfast.threat import L0, L1, L2, Linf
 from holdfast.threat.shape import per_example
 from holdfast.types import Classifier, Threat
+from holdfast.wrappers import Shared, narrow
 
 ORDERS: dict[type[Threat], float] = {Linf: math.inf, L2: 2.0, L1: 1.0, L0: 0.0}
 """The p of each threat's norm, by which other libraries name it."""

@@ -16,10 +16,10 @@ from torch import Tensor
 from holdfast.attacks.search import Aim
 from holdfast.gradients import input_gradient, input_jacobian
 from holdfast.losses import margin
-from holdfast.queries import narrow
 from holdfast.rng import Streams, streams
 from holdfast.threat.ball import Ball
 from holdfast.types import Classifier, Threat
+from holdfast.wrappers import narrow
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from torch import Tensor
 from holdfast.errors import DataError
 from holdfast.gradients import input_gradient
 from holdfast.losses import towards
-from holdfast.queries import narrow
 from holdfast.rng import Streams
 from holdfast.threat import L0
 from holdfast.types import Classifier, Loss, Threat
+from holdfast.wrappers import narrow
 
 
 def require_box(x: Tensor) -> Tensor:

@@ -13,11 +13,11 @@ from holdfast.attacks.square import as_planes
 from holdfast.frequency import dct_matrix
 from holdfast.losses import cross_entropy
 from holdfast.modes import in_evaluation_mode
-from holdfast.queries import narrow
 from holdfast.rng import Streams, streams
 from holdfast.threat.shape import per_example
 from holdfast.traits import Access
 from holdfast.types import Classifier, Loss, Threat
+from holdfast.wrappers import narrow
 
 
 @dataclass(frozen=True, kw_only=True)

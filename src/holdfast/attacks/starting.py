@@ -10,16 +10,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
 
 from holdfast.attacks.search import Aim
 from holdfast.modes import in_evaluation_mode
-from holdfast.queries import narrow, network
 from holdfast.rng import Streams
 from holdfast.types import Attack, Classifier, Threat
+from holdfast.wrappers import Wrapper, narrow, network
 
 NO_START = "no starting point"
 """Why a decision-based attack could not run."""
@@ -53,59 +53,46 @@ class Pool:
         return torch.where(available.view(-1, *[1] * (x.dim() - 1)), images[order], x), available
 
 
-class Attempt:
+@dataclass(frozen=True, eq=False)
+class Attempt(Wrapper):
     """A classifier under attack, with images to start from and notes of the examples that the attack could not run on.
 
     Args:
-        model: the classifier.
+        wrapped: the classifier.
         notes: why the attack could not run on each example, None where it could, shared with the narrowed copies; None
             if the classifier inside keeps them.
         pool: makes the images, when an attack asks for them; None if the classifier inside has them.
-        rows: which entry of `notes` each row of a batch belongs to; None means row i is entry i.
+        entries: which entry of `notes` each row of a batch belongs to; None means row i is entry i.
     """
 
-    def __init__(
-        self,
-        model: Classifier,
-        notes: list[str | None] | None = None,
-        pool: Callable[[], Pool] | None = None,
-        rows: Tensor | None = None,
-    ) -> None:
-        self._model, self._notes, self._pool = model, notes, pool
-        self._rows = torch.arange(len(notes)) if rows is None and notes is not None else rows
+    notes: list[str | None] | None = None
+    pool: Callable[[], Pool] | None = None
+    entries: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        if self.entries is None and self.notes is not None:
+            object.__setattr__(self, "entries", torch.arange(len(self.notes)))
 
     def __call__(self, x: Tensor) -> Tensor:
         """Logits."""
-        return self._model(x)
+        return self.wrapped(x)
 
     def starting_images(self) -> Pool | None:
         """Images that an attack may start from."""
-        return starting_images(self._model) if self._pool is None else self._pool()
+        return starting_images(self.wrapped) if self.pool is None else self.pool()
 
     def note_not_run(self, selection: Tensor, reason: str) -> bool:
         """Note why the attack could not run on the selected examples, (N,) bool; whether anybody keeps notes."""
-        if self._notes is None or self._rows is None:
-            return note_not_run(self._model, selection, reason)
-        for row in self._rows[selection.to(self._rows.device)].tolist():
-            self._notes[row] = reason
+        if self.notes is None or self.entries is None:
+            return note_not_run(self.wrapped, selection, reason)
+        for entry in self.entries[selection.to(self.entries.device)].tolist():
+            self.notes[entry] = reason
         return True
 
-    @property
-    def watched(self) -> Classifier:
-        """The classifier inside."""
-        return self._model
-
-    def watching(self, model: Classifier) -> Attempt:
-        """The same images and notes for another classifier."""
-        return Attempt(model, self._notes, self._pool, self._rows)
-
-    def narrow(self, selection: Tensor) -> Attempt:
+    def narrow(self, selection: Tensor) -> Self:
         """The same for a selection of the batch."""
-        rows = None if self._rows is None else self._rows[selection.to(self._rows.device)]
-        return Attempt(narrow(self._model, selection), self._notes, self._pool, rows)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._model, name)
+        entries = None if self.entries is None else self.entries[selection.to(self.entries.device)]
+        return self.around(narrow(self.wrapped, selection), entries=entries)
 
 
 def starting_images(model: Classifier) -> Pool | None:

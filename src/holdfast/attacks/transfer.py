@@ -9,10 +9,10 @@ from torch import Tensor
 
 from holdfast.attacks.persistence import check_persistent, make_persistent
 from holdfast.modes import in_evaluation_mode
-from holdfast.queries import behind
 from holdfast.rng import Streams
 from holdfast.traits import Access
 from holdfast.types import Attack, Classifier, Threat
+from holdfast.wrappers import behind
 
 
 @dataclass(frozen=True, kw_only=True)

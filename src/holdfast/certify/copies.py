@@ -10,9 +10,9 @@ from torch import Tensor
 from holdfast.certify.noise import Noise
 from holdfast.certify.sampling import BLOCK
 from holdfast.errors import ModelError
-from holdfast.queries import narrow
 from holdfast.rng import Streams
 from holdfast.types import Classifier
+from holdfast.wrappers import narrow
 
 
 class Copies:

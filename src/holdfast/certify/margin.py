@@ -16,9 +16,9 @@ from holdfast.lipschitz.norms import double
 from holdfast.lipschitz.precision import PRECISIONS, logits_in_float64, require_precision
 from holdfast.lipschitz.radii import Norm, margin_radius
 from holdfast.modes import in_evaluation_mode
-from holdfast.queries import behind, network
 from holdfast.rng import Streams
 from holdfast.types import ABSTAIN, Certificate, Classifier
+from holdfast.wrappers import behind, network
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,9 +18,9 @@ from holdfast.ensembles.mixing import Probability
 from holdfast.errors import ModelError
 from holdfast.lipschitz.rounding import ELEMENTARY, gamma, outward
 from holdfast.modes import in_evaluation_mode
-from holdfast.queries import behind, network
 from holdfast.rng import Streams
 from holdfast.types import ABSTAIN, Certificate, Classifier
+from holdfast.wrappers import behind, network
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,16 +15,14 @@ from holdfast.checks import Check, is_attack, is_certifier
 from holdfast.corruptions.stored import Stored
 from holdfast.data import Split
 from holdfast.errors import ModelError
-from holdfast.evaluation.deadline import Deadline
 from holdfast.evaluation.fitting import Fitting
 from holdfast.evaluation.subject import place
-from holdfast.evaluation.watched import Watched
 from holdfast.halving import BatchSize
 from holdfast.losses import cross_entropy
-from holdfast.queries import Counted
 from holdfast.rng import Streams
 from holdfast.threat import L2
 from holdfast.types import ABSTAIN, Attack, Certifier, Classifier, Corruption, Threat
+from holdfast.wrappers import Counted, Deadline, WithoutNaN
 
 Row = dict[str, Any]
 """One row of the ledger, without what is the same for a whole check."""
@@ -92,7 +90,7 @@ def _certify(model: Classifier, part: Split, x: Tensor, y: Tensor, certifier: Ce
     started = time.perf_counter()
     counts = torch.zeros(len(x), dtype=torch.int64, device=x.device)
     with torch.no_grad():
-        certificate = certifier(Counted(Watched(model), counts), x, rng=rng)
+        certificate = certifier(Counted(WithoutNaN(model), counts), x, rng=rng)
     radius = certificate.radius.detach().double()
     bad = ~((radius >= 0) & radius.isfinite() & ((certificate.prediction != ABSTAIN) | (radius == 0)))
     if where := part.index[bad.cpu()].tolist():

@@ -18,7 +18,6 @@ from holdfast.data import Split
 from holdfast.errors import RecipeError
 from holdfast.evaluation.batch import Row
 from holdfast.evaluation.composed import run_composed
-from holdfast.evaluation.deadline import OutOfTimeError, until
 from holdfast.evaluation.former import refuse_other_fields
 from holdfast.evaluation.points import write_points
 from holdfast.evaluation.setting import Block, Named, Setting
@@ -30,6 +29,7 @@ from holdfast.modes import evaluating
 from holdfast.recipe import EvaluateRecipe
 from holdfast.results import Ledger
 from holdfast.types import Composed
+from holdfast.wrappers import OutOfTimeError, end_of
 
 
 def evaluations(
@@ -63,7 +63,7 @@ def evaluations(
     how = how or EvaluateRecipe()
     batch_size = batch_size or BatchSize(how.batch_size)
     subject = _laid_out(subject, how)
-    setting = Setting(subject, split, how, batch_size, seed, until(how.budget), ledger, gallery, points)
+    setting = Setting(subject, split, how, batch_size, seed, end_of(how.budget), ledger, gallery, points)
     named = _named(checks, setting)
     sizes = [len(split) * (len(one.check.components()) if isinstance(one.check, Composed) else 1) for one in named]
     for number, one in enumerate(named):

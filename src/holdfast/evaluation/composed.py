@@ -16,7 +16,6 @@ from holdfast.corruptions import Clean
 from holdfast.data import Split
 from holdfast.errors import LedgerError
 from holdfast.evaluation.batch import Row, run_batch
-from holdfast.evaluation.deadline import OutOfTimeError
 from holdfast.evaluation.gallery import read_images
 from holdfast.evaluation.points import read_points, write_points
 from holdfast.evaluation.setting import Block, Named, Setting
@@ -24,6 +23,7 @@ from holdfast.evaluation.subject import place as place_of
 from holdfast.modes import evaluating
 from holdfast.traits import traits_of
 from holdfast.types import Attack, Composed
+from holdfast.wrappers import OutOfTimeError
 
 PILOT = 32
 """Examples that every component is tried on to find the order of yield."""

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from holdfast.halving import BatchSize
-from holdfast.queries import narrow
-from holdfast.types import Classifier
+from holdfast.wrappers import Wrapper
 
 
-class Fitting:
+@dataclass(frozen=True, eq=False)
+class Fitting(Wrapper):
     """A classifier that gets fewer rows at once from the moment that memory runs out.
 
     Only passes without gradients are cut, such as those over noisy copies, proposals or candidates: the logits of a row
@@ -21,37 +21,19 @@ class Fitting:
     repeated with fewer images. Nor is a classifier cut that keeps something per example, see `narrow`.
 
     Args:
-        model: the classifier.
+        wrapped: the classifier.
         batch_size: rows at once, shared with the batches.
     """
 
-    def __init__(self, model: Classifier, batch_size: BatchSize) -> None:
-        self._model = model
-        self._batch_size = batch_size
+    batch_size: BatchSize
 
     def __call__(self, x: Tensor) -> Tensor:
         """Logits."""
-        if torch.is_grad_enabled() or len(x) < 2 or hasattr(self._model, "narrow"):
-            return self._model(x)
+        if torch.is_grad_enabled() or len(x) < 2 or hasattr(self.wrapped, "narrow"):
+            return self.wrapped(x)
 
         def ask(rows: Sequence[int]) -> Tensor:
-            return self._model(x[rows[0] : rows[-1] + 1])
+            return self.wrapped(x[rows[0] : rows[-1] + 1])
 
-        pieces = [logits for _, logits in self._batch_size.over(range(len(x)), ask, usual=len(x))]
+        pieces = [logits for _, logits in self.batch_size.over(range(len(x)), ask, usual=len(x))]
         return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
-
-    @property
-    def watched(self) -> Classifier:
-        """The classifier inside."""
-        return self._model
-
-    def watching(self, model: Classifier) -> Fitting:
-        """The same for another classifier."""
-        return Fitting(model, self._batch_size)
-
-    def narrow(self, selection: Tensor) -> Fitting:
-        """The same for a selection of the batch."""
-        return Fitting(narrow(self._model, selection), self._batch_size)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._model, name)

@@ -18,7 +18,6 @@ from holdfast.attacks.starting import Pool
 from holdfast.checks import Check, is_attack, is_certifier
 from holdfast.data import Split
 from holdfast.evaluation.batch import Row, run_batch
-from holdfast.evaluation.deadline import Deadline
 from holdfast.evaluation.fitting import Fitting
 from holdfast.evaluation.gallery import keep_images
 from holdfast.evaluation.source import with_source
@@ -30,6 +29,7 @@ from holdfast.recipe import EvaluateRecipe, describe
 from holdfast.results import SCHEMA, Ledger
 from holdfast.rng import Streams
 from holdfast.traits import traits_of
+from holdfast.wrappers import Deadline
 
 Result = TypeVar("Result")
 

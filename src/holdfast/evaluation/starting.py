@@ -11,8 +11,8 @@ from holdfast.attacks.starting import Pool, StartingFrom
 from holdfast.data import Split
 from holdfast.errors import RecipeError
 from holdfast.evaluation.subject import place
-from holdfast.queries import network
 from holdfast.types import Classifier
+from holdfast.wrappers import network
 
 IMAGES = 100
 """Of all classes together, about; each has at least one. Of several images of a class, one is near."""

@@ -29,8 +29,8 @@ from holdfast.lipschitz.radii import ALPHA, Norm
 from holdfast.lipschitz.rounding import ELEMENTARY, Rounding, gamma
 from holdfast.lipschitz.tally import Tally
 from holdfast.modes import evaluating
-from holdfast.queries import network
 from holdfast.types import Classifier
+from holdfast.wrappers import network
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,8 +30,8 @@ from holdfast.errors import ModelError
 from holdfast.lipschitz.activations import GroupSort
 from holdfast.lipschitz.convolution import Downsampling, OrthogonalConvolution, wrap
 from holdfast.lipschitz.dense import OrthogonalDense
-from holdfast.queries import network
 from holdfast.types import Classifier
+from holdfast.wrappers import network
 
 
 class Moments(NamedTuple):

@@ -32,8 +32,9 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from holdfast.errors import unknown
-from holdfast.modes import InCurrentModes, evaluating
+from holdfast.modes import evaluating
 from holdfast.types import Classifier
+from holdfast.wrappers import InCurrentModes
 
 BatchStats = Literal["frozen", "mixed", "split", "split_adversarial"]
 BATCH_STATS: tuple[BatchStats, ...] = ("frozen", "mixed", "split", "split_adversarial")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,11 +14,10 @@ from holdfast.ensembles.composite import Composite, Pair, aimed
 from holdfast.ensembles.mixing import attackable
 from holdfast.errors import ModelError
 from holdfast.losses import LOSSES, margin
-from holdfast.queries import network
 from holdfast.trust.attacks import Case, beaten_by_any
 from holdfast.trust.verdict import Verdict
 from holdfast.types import Attack, Classifier
-from holdfast.wrappers import replaced
+from holdfast.wrappers import Defence, network, replaced
 
 ONE_PIECE = "the network is no composite and behind no wrapper that holdfast knows, so that it has no parts to aim at"
 
@@ -128,7 +126,7 @@ def _of_composites(model: Classifier) -> Iterator[Part]:
 
 def _unwrapped(model: Classifier) -> Iterator[tuple[str, Classifier]]:
     """The model with one of its wrappers left out, for each of them, under the name of the wrapper."""
-    wrapper: Any = network(model)
-    if hasattr(type(wrapper), "wrapped"):
+    wrapper = network(model)
+    if isinstance(wrapper, Defence):
         yield type(wrapper).__name__, wrapper.inside
         yield from ((name, wrapper.around(inner)) for name, inner in _unwrapped(wrapper.wrapped))
