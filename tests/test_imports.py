@@ -49,7 +49,6 @@ ORDER = [
     "attacks",
     "certify",
     "objectives",
-    "align",
     "optim",
     "checks",
     "show",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from holdfast.cli.overview import Overview
@@ -22,7 +22,7 @@ def summary(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """
     import polars as pl
 
-    from holdfast.results import accuracies, yields
+    from holdfast.results import accuracies
     from holdfast.results.corruption_errors import grade_of
     from holdfast.results.worst_case import worst_case
     from holdfast.trust import at_chance
@@ -39,19 +39,8 @@ def summary(runs: Sequence[Run]) -> list[dict[str, Any]]:
     none = {name: pl.lit(None, pl.String) for name in ("method", "params", "family")}
     none |= {"abstained": pl.lit(0, pl.UInt32), "radius": pl.lit(None, pl.Float64)}
     worst = worst_case(rows).with_columns(**none, threat=pl.struct("norm", "eps")).select(*columns, "threat", "checks")
-    waiting: dict[tuple[str, str, str], dict[str, int]] = {}
-    for run, weights, check, step, count in (
-        yields(rows).select("run", "weights", "check", "step", "waiting").iter_rows()
-    ):
-        if count:
-            waiting.setdefault((run, weights, check), {})[step] = count
     records = pl.concat([accuracies(rows).select(columns), worst], how="diagonal").to_dicts()
-    seen = set(rows.select("run", "weights", "check").unique().iter_rows())
-    absent = {
-        name: {weights: [what for what in parts if (name, weights, what.split(": ")[0]) not in seen]
-               for weights, parts in left.items()}
-        for name, left in left_out.items()
-    }  # fmt: skip
+    waiting, absent = _waiting(rows), _absent(rows, left_out)
     return [
         {
             **_bounded(
@@ -67,6 +56,30 @@ def summary(runs: Sequence[Run]) -> list[dict[str, Any]]:
         }
         for r in records
     ]
+
+
+def _waiting(rows: pl.DataFrame) -> dict[tuple[str, str, str], dict[str, int]]:
+    """How many examples wait for each component of a composed attack, by run, weights and check."""
+    from holdfast.results import yields
+
+    waiting: dict[tuple[str, str, str], dict[str, int]] = {}
+    columns = ("run", "weights", "check", "step", "waiting")
+    for run, weights, check, step, count in yields(rows).select(columns).iter_rows():
+        if count:
+            waiting.setdefault((run, weights, check), {})[step] = count
+    return waiting
+
+
+def _absent(rows: pl.DataFrame, left_out: Mapping[str, Mapping[str, Iterable[str]]]) -> dict[str, dict[str, list[str]]]:
+    """What the budget left out of checks that have no row at all, by run and weights."""
+    seen = set(rows.select("run", "weights", "check").unique().iter_rows())
+    return {
+        name: {
+            weights: [what for what in parts if (name, weights, what.split(": ")[0]) not in seen]
+            for weights, parts in left.items()
+        }
+        for name, left in left_out.items()
+    }
 
 
 def _last_is_best(run: Run) -> bool:
