@@ -1,4 +1,7 @@
-"""Intervals for shares, paired comparison, areas: what turns counts into honest statements."""
+"""Intervals for shares, paired comparison, areas: what turns counts into honest statements.
+
+The command line needs some of it before it starts, so that NumPy and SciPy are loaded where they are used.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist, fmean, stdev
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,7 @@ def lower_bounds(successes: NDArray[np.float64], trials: NDArray[np.float64], *,
         trials: :math:`n`, 1 or more, of the same shape.
         alpha: error probability of each bound.
     """
+    import numpy as np
     from scipy.special import betaincinv
 
     some = np.maximum(successes, np.finfo(np.float64).tiny)
@@ -101,6 +107,7 @@ def sequential_lower_bounds(
         Robbins, Statistical Methods Related to the Law of the Iterated Logarithm, Annals of Mathematical Statistics
         1970. Waudby-Smith, Ramdas, Estimating Means of Bounded Random Variables by Betting, JRSS B 2024.
     """
+    import numpy as np
     from scipy.special import betaincc, betaln
 
     failures = trials - successes
@@ -114,6 +121,8 @@ def _where_refuted(
     successes: NDArray[np.float64], failures: NDArray[np.float64], wanted: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     r"""The largest :math:`q` (by bisection, from below) with :math:`-k \log q - (f + 1/2) \log(1 - q)` as wanted."""
+    import numpy as np
+
     low = np.zeros_like(wanted)
     high = successes / (successes + failures + 0.5)
     for _ in range(50):
@@ -126,6 +135,7 @@ def _where_refuted(
 
 def fair_coin_test(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
     """Two-sided p-values of the exact binomial test that both of two outcomes are as likely; 1 where there is none."""
+    import numpy as np
     from scipy.special import bdtr
 
     p_values = 2 * bdtr(np.minimum(first, second), (first + second).astype(np.int64), 0.5)

@@ -12,7 +12,7 @@ from holdfast.questions.answers import Answer, Answers
 from holdfast.show.chart import Chart, Curve
 from holdfast.show.numbers import count, give_or_take, interval, percent, short
 from holdfast.show.table import Cell, Table
-from holdfast.statistics import spread
+from holdfast.statistics import spread, wilson
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,8 +39,6 @@ def share(value: float | None) -> Cell:
 
 def proportion(values: Sequence[float]) -> Cell:
     """The share of values that are true, with its 95 % Wilson interval."""
-    from holdfast.statistics import wilson  # needs numpy, for which --help should not wait
-
     of = wilson(sum(map(bool, values)), len(values))
     value = sum(map(bool, values)) / len(values)
     return Cell(percent(value), interval(of.low, of.high), value=value)
@@ -69,8 +67,6 @@ class Rate:
     @classmethod
     def of(cls, right: pl.Series | NDArray[np.bool_]) -> Rate:
         """The share of examples that are right."""
-        from holdfast.statistics import wilson  # needs numpy, for which --help should not wait
-
         bounds = wilson(int(right.sum()), len(right))
         return cls(int(right.sum()) / len(right), bounds.low, bounds.high)
 
