@@ -15,7 +15,7 @@ ASKED = ["--eps", "0,0.2", "--sigma", "0,0.1", "--steps", "3", "--draws", "4", "
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    monkeypatch.setattr("holdfast.report.page.plotly_script", lambda: "")
+    monkeypatch.setattr("holdfast.show.page.plotly_script", lambda: "")
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ MOVE = ["analyse", "stability", RUN, "--draws", "4", "--copies", "8", "--deltas"
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    monkeypatch.setattr("holdfast.report.page.plotly_script", lambda: "")
+    monkeypatch.setattr("holdfast.show.page.plotly_script", lambda: "")
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def test_curvature_is_printed_kept_by_example_and_shown(place):
     assert f"{median:.4g}" in shown
     page = read(place / output["reports"][0])
     assert "Curvature of the loss at the images" in page.tables
-    assert page.specs["curvature-3"]["layout"]["yaxis"]["type"] == "log"
+    assert page.specs["curvature-0"]["layout"]["yaxis"]["type"] == "log"
 
 
 def test_rows_go_with_those_of_the_ledger(place):

@@ -22,7 +22,7 @@ SURFACE = ["--steps", "2", "--show", "14,2"]
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    monkeypatch.setattr("holdfast.report.page.plotly_script", lambda: "")
+    monkeypatch.setattr("holdfast.show.page.plotly_script", lambda: "")
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ LOOK = ["analyse", "neighbours", RUN, "--k", "3,1", "--strengths", "0.1", "--exa
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    monkeypatch.setattr("holdfast.report.page.plotly_script", lambda: "")
+    monkeypatch.setattr("holdfast.show.page.plotly_script", lambda: "")
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ CHECKS = "checks=[clean, {fgsm: {threat: {linf: 0.3}}}, {pgd: {threat: {linf: 0.
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    monkeypatch.setattr("holdfast.report.page.plotly_script", lambda: "")
+    monkeypatch.setattr("holdfast.show.page.plotly_script", lambda: "")
 
 
 @pytest.fixture(scope="module")

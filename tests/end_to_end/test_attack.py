@@ -36,7 +36,7 @@ AUTO_LABEL = "autoattack linf eps=0.03 steps=3 targets=2 queries=10"
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    monkeypatch.setattr("holdfast.report.page.plotly_script", lambda: "")  # megabytes that these tests do not look at
+    monkeypatch.setattr("holdfast.show.page.plotly_script", lambda: "")  # megabytes that these tests do not look at
 
 
 @pytest.fixture(scope="module")

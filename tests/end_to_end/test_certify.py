@@ -26,7 +26,7 @@ LABEL = "smoothing sigma=0.25 n=128 alpha=0.01"
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    monkeypatch.setattr("holdfast.report.page.plotly_script", lambda: "")  # megabytes that these tests do not look at
+    monkeypatch.setattr("holdfast.show.page.plotly_script", lambda: "")  # megabytes that these tests do not look at
 
 
 @pytest.fixture(scope="module")

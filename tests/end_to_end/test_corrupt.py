@@ -13,7 +13,7 @@ from tests.end_to_end.test_certify import SMALL
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    monkeypatch.setattr("holdfast.report.page.plotly_script", lambda: "")
+    monkeypatch.setattr("holdfast.show.page.plotly_script", lambda: "")
 
 
 @pytest.mark.parametrize("form", ["npz", "folder"])

@@ -14,7 +14,7 @@ RUN = "runs/short/seed-0"
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    monkeypatch.setattr("holdfast.report.page.plotly_script", lambda: "")  # megabytes that these tests do not look at
+    monkeypatch.setattr("holdfast.show.page.plotly_script", lambda: "")  # megabytes that these tests do not look at
 
 
 @pytest.fixture

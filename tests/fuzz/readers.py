@@ -143,7 +143,7 @@ def page(place):
     from holdfast.report.page import render
     from holdfast.report.runs import read_runs
 
-    with patch("holdfast.report.page.plotly_script", lambda: ""):
+    with patch("holdfast.show.page.plotly_script", lambda: ""):
         return render(read_runs([place / "run"])).encode()
 
 

@@ -71,14 +71,14 @@ def test_draws_and_follows_the_reader(page: Any, report: Path) -> None:
 
 def test_curves_step_and_unfinished_points_are_hollow(page: Any, report: Path) -> None:
     page.goto(report.as_uri())
-    chart = page.locator("#distance-0")
+    chart = page.locator("#distances-0")
     assert "Robust accuracy in ℓ∞." in chart.get_attribute("aria-label")
     assert chart.locator(".js-line").count() == 3  # the same attack in three runs
     fills = "(all) => all.map((mark) => getComputedStyle(mark).fill)"
     marks = chart.locator(".points path").evaluate_all(fills)
     assert len(marks) == 9  # two budgets of pgd and autoattack
     assert marks.count("none") + sum("rgba(0, 0, 0, 0)" in mark for mark in marks) == 3
-    assert page.locator("#unfinished").is_visible()
+    assert page.locator("#unfinished .doubt").is_visible()
 
 
 def test_theme_changes_page_and_figures(page: Any, report: Path) -> None:
@@ -102,8 +102,8 @@ def test_theme_changes_page_and_figures(page: Any, report: Path) -> None:
 def test_confusion_shows_the_chosen_matrix(page: Any, report: Path) -> None:
     page.goto(report.as_uri())
     assert page.locator(".panel:visible").count() == 1
-    page.select_option("#panel", index=1)
-    assert page.locator(".panel:visible").get_attribute("id") == "panel-1"
+    page.select_option(".pick select", index=1)
+    assert page.locator(".panel:visible").get_attribute("id").endswith("-1")
     assert "pgd linf eps=0.2" in page.locator(".panel:visible caption").inner_text()
 
 

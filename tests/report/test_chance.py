@@ -10,7 +10,7 @@ import pytest
 from holdfast.report import read_run, read_runs, render
 from holdfast.report.compare import comparison, comparison_table
 from holdfast.report.robustbench import headlines
-from holdfast.report.trust import trust
+from holdfast.report.trust import Trust
 from holdfast.trust import FLAGS, Verdict, stored, write_verdicts
 from tests.report.factory import FakeCheck, make_run, noise, pgd
 
@@ -62,9 +62,9 @@ def test_its_other_conditions_are_not_interpreted_whoever_stored_them(tmp_path: 
     path = make_run(tmp_path / "run", DEAD)
     masked = Verdict(flag="gradients", level="fail", finding="no gradient", remedy="use BPDA", evidence="model")
     write_verdicts(path, stored("any", "best", "ab12", 0, [masked]))
-    found = trust(read_run(path))
-    assert found.sentence == f"No: 1 condition failed ({FLAGS['chance']})."
-    assert "BPDA" not in str(found.table)
+    _, details = Trust().present([read_run(path)])
+    assert details.summary.endswith(f": No: 1 condition failed ({FLAGS['chance']}).")
+    assert "BPDA" not in str(details)
 
 
 @pytest.mark.parametrize("dead_first", [T, F])

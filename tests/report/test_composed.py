@@ -11,7 +11,7 @@ from tests.report.reading import Read, read
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.report.page.plotly_script", lambda: "")
+    monkeypatch.setattr("holdfast.show.page.plotly_script", lambda: "")
 
 
 def report(tmp_path: Path, *runs: Path) -> Read:

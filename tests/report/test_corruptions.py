@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from holdfast.report import read_runs, write_report
-from holdfast.report.corruptions import corrupted_runs, error_maps, mean_tables, severity_charts, strips
-from holdfast.report.summary import verdict
+from holdfast.report.corruptions import Corruptions, corrupted_runs, error_maps, severity_charts, strips
+from holdfast.report.summary import card
 from holdfast.results.corruption_errors import STANDARD
+from holdfast.show.table import Table
 from tests.report.factory import FakeCheck, make_run
 from tests.report.reading import read
 
@@ -29,9 +30,18 @@ def texts(table):
     return {name: [cell.text for cell in cells] for name, cells in table.rows}
 
 
+def means(runs, **fields):
+    (table,) = (
+        item
+        for item in Corruptions(**fields).present(runs)
+        if isinstance(item, Table) and item.caption.startswith("Mean corruption error")
+    )
+    return table
+
+
 def test_means_are_told_and_compared_with_the_first_run(tmp_path: Path) -> None:
     runs = read_runs([whole(tmp_path, "a"), whole(tmp_path, "b", lost=2)])
-    (table,) = mean_tables(runs, corrupted_runs(runs))
+    table = means(runs)
     assert table.columns[1] == "Relative to a"
     # errors 0.2 and 0.3; 0.3 and 0.5
     assert texts(table) == {
@@ -68,16 +78,16 @@ def test_one_image_is_shown_in_all_its_corruptions(tmp_path: Path) -> None:
     path = whole(tmp_path, "a", gallery="common kind=fog severity=2")
     (run,) = read_runs([path])
     assert run.galleries == ()
-    (strip,) = strips([run])
-    assert [name for name, _ in strip.pictures] == ["original", "fog"]
-    assert "severity 2" in strip.caption
-    assert all(picture.startswith("data:image/png") for _, picture in strip.pictures)
+    heading, strip = strips([run])
+    assert [photo.caption for photo in strip.photos] == ["original", "fog"]
+    assert "severity 2" in heading.text
+    assert all(source.startswith("data:image/png") for photo in strip.photos for source, _ in photo.images)
 
 
 def test_a_missing_kind_leaves_no_mean(tmp_path: Path) -> None:
     make_run(tmp_path / "a", [FakeCheck("clean", correct=[True] * 10), graded("fog", 1, 5)], name="a")
     runs = read_runs([tmp_path / "a"])
-    (table,) = mean_tables(runs, corrupted_runs(runs))
+    table = means(runs)
     assert texts(table)["a"][:2] == ["incomplete", "unknown"]
 
 
@@ -90,7 +100,7 @@ def test_corruptions_alone_are_shown_as_checks(tmp_path: Path) -> None:
 
 def test_the_card_tells_of_corruptions_where_nothing_else_was_checked(tmp_path: Path) -> None:
     (run,) = read_runs([whole(tmp_path, "a")])
-    told = verdict(run)
-    assert "nothing is known" not in " ".join(told.details)
-    assert any(line.startswith("Mean error under common corruptions: ") for line in told.details)
-    assert "survive every check" not in told.lead
+    shown = card(run)
+    assert "nothing is known" not in " ".join(shown.details)
+    assert any(line.startswith("Mean error under common corruptions: ") for line in shown.details)
+    assert "survive every check" not in shown.lead

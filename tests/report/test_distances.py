@@ -23,7 +23,7 @@ FMN = nearest("fmn", 0.4, [0.1, 0.2, 0.1, 0.15, 0.4, None, None, 0.0])
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.report.page.plotly_script", lambda: "")
+    monkeypatch.setattr("holdfast.show.page.plotly_script", lambda: "")
 
 
 def report(tmp_path: Path, *runs: Path) -> Read:
@@ -31,7 +31,7 @@ def report(tmp_path: Path, *runs: Path) -> Read:
 
 
 def traces(page: Read, number: int = 0) -> dict[str, Any]:
-    return {trace["name"]: trace for trace in page.specs[f"distance-{number}"]["data"]}
+    return {trace["name"]: trace for trace in page.specs[f"distances-{number}"]["data"]}
 
 
 def test_attacks_that_search_for_the_nearest_point_state_that_they_minimise_a_distance() -> None:
@@ -93,7 +93,7 @@ def test_attacks_at_one_budget_are_points_beside_the_curve(tmp_path: Path) -> No
     assert found["autoattack"]["marker"]["symbol"] == ["circle-open"]
     assert "A hollow point is an upper bound" in page.words
     # The nearest success says more than one accuracy, so it has no line in the other charts.
-    assert [trace["name"] for trace in page.specs["budget-0"]["data"]] == ["autoattack", "pgd", "uniform noise"]
+    assert [trace["name"] for trace in page.specs["robustness-0"]["data"]] == ["autoattack", "pgd", "uniform noise"]
 
 
 def test_quartiles_are_of_the_examples_right_before(tmp_path: Path) -> None:
@@ -116,8 +116,9 @@ def test_the_curve_has_a_table(tmp_path: Path) -> None:
     assert [cell.split(" %")[0] for cell in fmn] == ["87.5", "87.5", "50.0", "37.5", "37.5", "25.0"]
     assert fmn[2] == "50.0 % [21.5, 78.5]"
     assert deepfool[3:] == ["beyond its ε"] * 3
-    assert all(f"distance-{n}" in page.specs for n in (0, 1))
-    assert [a["href"] for tag, a in page.elements if tag == "a"].count("#distances-table") == 2
+    assert all(f"distances-{n}" in page.specs for n in (0, 1))
+    charts = [a["href"] for tag, a in page.elements if tag == "a" and (a["href"] or "").startswith("#distances-")]
+    assert charts == ["#distances-table-2"] * 2
 
 
 def test_other_weights_and_norms_have_charts_of_their_own(tmp_path: Path) -> None:

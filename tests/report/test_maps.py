@@ -80,13 +80,13 @@ def test_one_number_for_each_curve(tmp_path: Path) -> None:
 
 
 def test_fading_images_have_a_chart_with_the_point_of_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.report.page.plotly_script", lambda: "")
+    monkeypatch.setattr("holdfast.show.page.plotly_script", lambda: "")
     fading = [
         FakeCheck(f"linear ratio={ratio}", "linear", {"ratio": ratio, "std": 0.02}, [i < n for i in range(4)])
         for ratio, n in ((0.75, 3), (0.25, 1))
     ]
     path = make_run(tmp_path / "run", [FakeCheck("clean", correct=[True] * 4), *fading], name="net")
-    spec = read(write_report([path], tmp_path / "report.html")).specs["budget-0"]
+    spec = read(write_report([path], tmp_path / "report.html")).specs["robustness-0"]
     (trace,) = spec["data"]
     assert (trace["x"], trace["y"]) == ([0.0, 0.25, 0.75], [1.0, 0.75, 0.25])
     assert [shape["x0"] for shape in spec["layout"]["shapes"]] == [0.75, 0]

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.errors import LedgerError
 from holdfast.report import read_run, write_report
-from holdfast.report.summary import verdict
+from holdfast.report.summary import card
 from tests.report.factory import FakeCheck, make_run, nearest, noise, pgd
 from tests.report.reading import Read, read
 
@@ -53,7 +53,7 @@ def test_every_threat_has_its_own_worst_case_and_noise_is_in_none(tmp_path: Path
     run = make_run(tmp_path / "run", checks)
     page = report(tmp_path, run)
     table = page.table("Accuracy in each check")
-    assert [name for name, _, _ in verdict(read_run(run)).figures] == [
+    assert [name for name, _, _ in card(read_run(run)).figures] == [
         "clean",
         "worst case, linf eps=0.1",
         "worst case, l2 eps=0.5",  # not 2 and not 90 in l1: that is how far fmn searched
@@ -159,7 +159,7 @@ def test_curves_start_at_the_clean_accuracy_and_variance_becomes_sigma(tmp_path:
     uniform = FakeCheck("uniform", "uniform_noise", {"eps": 0.1}, [T, T, F, F])
     run = make_run(tmp_path / "run", [*CHECKS, variance, uniform, pgd(0.5, [F] * 4, norm="l2")])
     specs = report(tmp_path, run).specs
-    sigma, linf, l2 = (specs[f"budget-{number}"]["data"] for number in range(3))
+    sigma, linf, l2 = (specs[f"robustness-{number}"]["data"] for number in range(3))
     assert (sigma[0]["x"], sigma[0]["y"]) == ([0, 0.1, 0.2], [0.75, 0.5, 0.25])
     assert {trace["name"]: trace["y"] for trace in linf} == {"pgd": [0.75, 0.25], "uniform noise": [0.75, 0.5]}
     assert (l2[0]["x"], l2[0]["y"]) == ([0, 0.5], [0.75, 0])
@@ -168,7 +168,7 @@ def test_curves_start_at_the_clean_accuracy_and_variance_becomes_sigma(tmp_path:
 
 def test_variants_of_a_method_are_lines_of_their_own(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", [pgd(0.1, [T] * 4, steps=5), pgd(0.1, [F] * 4, steps=50)])
-    assert [trace["name"] for trace in report(tmp_path, run).specs["budget-0"]["data"]] == [
+    assert [trace["name"] for trace in report(tmp_path, run).specs["robustness-0"]["data"]] == [
         "pgd steps=5",
         "pgd steps=50",
     ]

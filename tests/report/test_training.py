@@ -9,7 +9,7 @@ from typing import Any
 from holdfast.report import write_report
 from holdfast.report.provenance import facts_table
 from holdfast.report.runs import read_run
-from holdfast.report.tables import alarm, training_cost
+from holdfast.report.training import alarm, training_cost
 from tests.report.factory import FakeCheck, make_run
 
 CLEAN = [FakeCheck("clean", correct=[True] * 4)]

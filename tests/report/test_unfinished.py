@@ -35,7 +35,7 @@ BOUND = "at most 60.0 % [1.8, 83.2], 5 examples waiting"
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.report.page.plotly_script", lambda: "")  # megabytes that these tests do not look at
+    monkeypatch.setattr("holdfast.show.page.plotly_script", lambda: "")  # megabytes that these tests do not look at
 
 
 def record_facts(run: Path, **facts: Any) -> Path:
@@ -138,7 +138,7 @@ def test_weights_without_any_row_are_named_too(tmp_path: Path) -> None:
 def test_points_of_unfinished_attacks_are_hollow(tmp_path: Path) -> None:
     checks = [CLEAN, OPEN, composed("aabssssssc", eps=0.2)]
     page = report(tmp_path, make_run(tmp_path / "run", checks))
-    (trace,) = page.specs["budget-0"]["data"]
+    (trace,) = page.specs["robustness-0"]["data"]
     assert trace["x"] == [0, 0.1, 0.2]
     assert trace["marker"]["symbol"] == ["circle", "circle-open", "circle"]
     assert "unfinished" in trace["text"][1]

@@ -20,14 +20,14 @@ ITEMS = ["A sentence.", Heading("Numbers"), CHART, TABLE, Details("All of them",
 
 def test_a_page_escapes_names_and_folds_details_and_finds_every_figure() -> None:
     parts = parts_of(ITEMS, ["a"], "sizes")
-    text = environment().get_template("items.html.j2").render(parts=parts)
+    text = environment().get_template("items.html.j2").module.draw(parts)  # type: ignore[attr-defined]
     assert "<p>A sentence.</p>" in text
     assert "<h3>Numbers</h3>" in text
     assert "&lt;b&gt;a&lt;/b&gt;" in text
     assert "<summary>All of them</summary>" in text
-    assert [each.identifier for each in figures_of(parts)] == ["sizes-2", "sizes-4-1"]
-    assert text.count('id="sizes-numbers"') == 1
-    assert text.count('href="#sizes-numbers"') == 1
+    assert [each.identifier for each in figures_of(parts)] == ["sizes-0", "sizes-inside-4-0-1"]
+    assert text.count('id="sizes-table-3"') == text.count('href="#sizes-table-3"') == 1
+    assert text.count('id="sizes-inside-4-0-table-0"') == text.count('href="#sizes-inside-4-0-table-0"') == 1
 
 
 def test_a_terminal_shows_tables_without_controls_and_names_details() -> None:
@@ -42,7 +42,7 @@ def test_a_terminal_shows_tables_without_controls_and_names_details() -> None:
 
 def test_a_terminal_shows_details_that_are_to_be_printed() -> None:
     console = Console(file=io.StringIO(), width=100)
-    draw([Details("All of them", [TABLE, CHART], printed=True)], console)
+    draw([Details("All of them", [TABLE, CHART], open=True)], console)
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert "1 cm ± 2" in text
     assert "see the report" not in text

@@ -8,7 +8,7 @@ import pytest
 from holdfast.cli import screen, search
 from holdfast.questions.features import presentation as features
 from holdfast.questions.mixing.gradients import correlation_text
-from holdfast.report import robustbench, tables
+from holdfast.report import robustbench, training
 from holdfast.report.shares import Share
 from holdfast.show import numbers
 
@@ -66,7 +66,9 @@ def test_zero_has_no_sign(write: Callable[[float], str], value: float) -> None:
     assert "−" not in write(value)
 
 
-@pytest.mark.parametrize("write", [numbers.short, tables._measured, lambda v: search._value(v, False)])
+@pytest.mark.parametrize(
+    "write", [numbers.short, lambda v: training._measured(v).text, lambda v: search._value(v, False)]
+)
 def test_a_rounded_zero_has_no_sign(write: Callable[[float], str]) -> None:
     assert write(-0.0) == "0"
 

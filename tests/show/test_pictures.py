@@ -20,7 +20,7 @@ PANEL = Panel("Dots of <b>", "dots", [PICTURE, PICTURE], (Key("<cat>", 2, 0, poi
 
 
 def page() -> str:
-    return environment().get_template("items.html.j2").render(parts=parts_of([PANEL], ["a"], "dots"))
+    return environment().get_template("items.html.j2").module.draw(parts_of([PANEL], ["a"], "dots"))
 
 
 def test_a_page_draws_every_shape_and_word() -> None:

@@ -2,65 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import polars as pl
 
+from holdfast.questions.question import Needs
+from holdfast.report.accuracy import NOT_RUN
 from holdfast.report.runs import RunData
-from holdfast.report.tables import NOT_RUN
 from holdfast.results import accuracies, confusion, not_attacked, per_class, unsettled, waiting
 from holdfast.results.recorded_checks import Check
+from holdfast.show.items import Choice, Item, Note
 from holdfast.show.numbers import count, several
 from holdfast.show.table import Cell, Table
 
 LIMIT = 40  # classes in a table; more are not read by anyone
 
 
-@dataclass(frozen=True)
-class Panel:
-    """A confusion matrix.
-
-    Args:
-        title: run, weights and check.
-        sentence: the most frequent mistakes in words.
-        table: the matrix, or None when there are too many classes.
-    """
-
-    title: str
-    sentence: str
-    table: Table | None
+CONFUSION = Note("Which class is taken for which, on clean images and in the strongest check of each run.")
+TOO_MANY = Note("There are too many classes to show the whole matrix.", "missing")
 
 
-@dataclass(frozen=True)
-class ClassTable:
-    """Accuracy of every class.
+@dataclass(frozen=True, kw_only=True)
+class ClassAccuracies:
+    """Accuracy of every class in each check."""
 
-    Args:
-        sentence: how sure it is, and what is left out.
-        table: checks in rows, classes in columns.
-    """
+    title: ClassVar = "Classes"
+    needs: ClassVar = Needs.ROWS
 
-    sentence: str
-    table: Table
+    def present(self, runs: Sequence[RunData]) -> Iterator[Item]:
+        """A table for each run, with how sure it is."""
+        for run in runs:
+            frame = per_class(run.main_rows)
+            labels = _weakest(frame)
+            yield from (class_table(run, frame, labels), Note(_caution(frame, len(labels))))
 
 
-def class_table(run: RunData) -> ClassTable:
-    """Accuracy of every class in every check of a run's main weights."""
-    frame = per_class(run.main_rows)
+@dataclass(frozen=True, kw_only=True)
+class Confusion:
+    """Which class is taken for which."""
+
+    title: ClassVar = "Confusion"
+    needs: ClassVar = Needs.ROWS
+
+    def present(self, runs: Sequence[RunData]) -> Iterator[Item]:
+        """Confusion matrices of every run: clean and the strongest check."""
+        chosen = []
+        for run in runs:
+            clean = next((check for check in run.main_checks if check.clean), None)
+            chosen += [_option(run, check) for check in (clean, strongest(run)) if check]
+        if chosen:
+            yield from (CONFUSION, Choice(chosen))
+
+
+def class_table(run: RunData, frame: pl.DataFrame, labels: Sequence[int]) -> Table:
+    """Accuracy of some classes in every check of a run's main weights."""
     results = {(row["check"], row["label"]): row for row in frame.iter_rows(named=True)}
     waiting = set(run.main_rows.filter(unsettled()).select("check", "label").iter_rows())
-    shown = _weakest(frame)
     rows = []
     for check in run.main_checks:
-        here = [(results.get((check.name, label)), (check.name, label) in waiting) for label in shown]
+        here = [(results.get((check.name, label)), (check.name, label) in waiting) for label in labels]
         cells = [Cell(NOT_RUN) if row is None else _accuracy(row["accuracy"], bound) for row, bound in here]
         rows.append((check.name, cells))
     about = "percent right of each class; the stronger the colour, the more is lost"
     about += "; ≤ where the check is unfinished" if waiting else ""
     caption = f"{run.label}, {run.weights[0]} weights: {about}."
-    table = Table(caption, "Check", [run.class_name(label) for label in shown], rows)
-    return ClassTable(_caution(frame, len(shown)), table)
+    return Table(caption, "Check", [run.class_name(label) for label in labels], rows, style="dense")
 
 
 def strongest(run: RunData) -> Check | None:
@@ -70,20 +78,11 @@ def strongest(run: RunData) -> Check | None:
     return min(changing, key=lambda check: accuracy[check.name], default=None)
 
 
-def panels(runs: Sequence[RunData]) -> tuple[Panel, ...]:
-    """Confusion matrices of every run: clean and the strongest check."""
-    chosen = []
-    for run in runs:
-        clean = next((check for check in run.main_checks if check.clean), None)
-        chosen += [_panel(run, check) for check in (clean, strongest(run)) if check]
-    return tuple(chosen)
-
-
-def _panel(run: RunData, check: Check) -> Panel:
+def _option(run: RunData, check: Check) -> tuple[str, list[Item]]:
     rows = run.main_rows.filter(pl.col("check") == check.name)
     title = f"{run.label}, {run.weights[0]} weights: {check.name}"
-    table = _matrix(run, title, confusion(rows, run.classes), rows) if run.classes <= LIMIT else None
-    return Panel(title, _waiting(rows) + _mistakes(run, rows), table)
+    table = _matrix(run, title, confusion(rows, run.classes), rows) if run.classes <= LIMIT else TOO_MANY
+    return title, [_waiting(rows) + _mistakes(run, rows), table]
 
 
 def _matrix(run: RunData, title: str, matrix: list[list[int]], rows: pl.DataFrame) -> Table:
@@ -96,7 +95,7 @@ def _matrix(run: RunData, title: str, matrix: list[list[int]], rows: pl.DataFram
         cells = [_tally(n, total, good=label == column) for column, n in enumerate(line)]
         lines.append((names[label], [*cells, *([_tally(none[label], total)] if any(none) else [])]))
     caption = f"{title}. Rows are the true class, columns the predicted one; counts of examples."
-    return Table(caption, "True class", [*names, *(["no answer"] if any(none) else [])], lines)
+    return Table(caption, "True class", [*names, *(["no answer"] if any(none) else [])], lines, style="dense")
 
 
 def _waiting(rows: pl.DataFrame) -> str:

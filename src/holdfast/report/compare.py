@@ -2,21 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import polars as pl
 
+from holdfast.questions.question import Needs
 from holdfast.report.runs import RunData
 from holdfast.report.same_images import REMEDY
 from holdfast.results import compared, not_attacked, unsettled
 from holdfast.results.recorded_checks import Budget
 from holdfast.results.worst_case import WORST, survivors, threats, title, within
+from holdfast.show.items import Item, Note
 from holdfast.show.numbers import count, p_value, points, several
 from holdfast.show.table import Cell, Table
 from holdfast.statistics import Paired, holm
 from holdfast.trust import at_chance
 
 LEVEL = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparisons:
+    """Runs against the first one on the same examples, with exact McNemar tests."""
+
+    title: ClassVar = "Comparison"
+    needs: ClassVar = Needs.ROWS
+
+    def present(self, runs: Sequence[RunData]) -> Iterator[Item]:
+        """A table for each run beside the first."""
+        first, *others = runs
+        if not others:
+            text = "One run: there is nothing to compare it with. Give several run directories to compare them."
+            yield Note(text, "missing")
+            return
+        yield Note(
+            f"Each run against {first.label} on the same examples. ▲ means more examples right than {first.label}, ▼ "
+            "fewer. “Better” and “worse” need p < 0.05 after Holm’s correction over the tests of a table."
+        )
+        for result in (comparison(first, other) for other in others):
+            yield Note(result.problem, "missing") if result.problem else comparison_table(result)
 
 
 @dataclass(frozen=True)

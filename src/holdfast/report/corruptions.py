@@ -2,65 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 from holdfast.errors import HoldfastError
+from holdfast.questions.question import Needs
 from holdfast.report.gallery import png
-from holdfast.report.runs import RunData
+from holdfast.report.runs import RunData, read_runs
 from holdfast.results import accuracies
-from holdfast.results.corruption_errors import Corrupted, corrupted
+from holdfast.results.corruption_errors import ALEXNET, Corrupted, corrupted
 from holdfast.results.recorded_checks import checks_of
 from holdfast.show.chart import Chart, Curve
-from holdfast.show.figures import Figure, figures
+from holdfast.show.items import Heading, Item, Note
 from holdfast.show.numbers import count, decimal, give_or_take, percent
+from holdfast.show.pictures import Photo, Photos
 from holdfast.show.table import Cell, Table
 
-
-@dataclass(frozen=True)
-class Strip:
-    """One image in all its corruptions.
-
-    Args:
-        caption: which image, and how severe.
-        pictures: name and data URI of each, the original first.
-    """
-
-    caption: str
-    pictures: Sequence[tuple[str, str]]
+GUIDE = Note(
+    "Mean errors are over the severities of each kind and then over the kinds. Relative ones divide each kind by that "
+    "of another network. They count in no worst case."
+)
+Reference = Mapping[tuple[str, str], Corrupted | Mapping[str, float]]
+"""What errors are divided by, for each family and source."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Corruptions:
-    """The section on corruptions by kind and severity.
+    """Mean errors under corruptions by kind and severity.
 
     Args:
-        means: mean errors of each family.
-        figures: accuracy against severity.
-        maps: errors by kind and severity of each run.
-        strips: what the corruptions look like.
+        reference: run to divide each kind's error by, or alexnet (ImageNet); the first run if there is none.
     """
 
-    means: Sequence[Table]
-    figures: Sequence[Figure]
-    maps: Sequence[Table]
-    strips: Sequence[Strip]
+    title: ClassVar = "Corruptions"
+    needs: ClassVar = Needs.ROWS
 
-    name: ClassVar[str] = "corruptions"
-    title: ClassVar[str] = "Corruptions"
+    reference: str | None = None
 
-    @classmethod
-    def of(cls, runs: Sequence[RunData], labels: Sequence[str]) -> Corruptions:
-        """What the ledgers have of them."""
+    def present(self, runs: Sequence[RunData]) -> Iterator[Item]:
+        """Mean errors of each family, accuracy against severity, errors of each kind, and what they look like."""
         results = corrupted_runs(runs)
-        drawn = figures(severity_charts(runs, results), labels, "severity")
-        return cls(mean_tables(runs, results), drawn, error_maps(runs, results), strips(runs))
+        if not results:
+            return
+        base, _ = reference_of(self.reference, results)
+        yield from (GUIDE, *mean_tables(runs, results, base, self.reference or runs[results[0][0]].label))
+        yield from (*severity_charts(runs, results), *error_maps(runs, results))
+        yield from strips(runs)
 
-    @property
-    def has_content(self) -> bool:
-        """Whether there is anything to show."""
-        return bool(self.means)
+
+def reference_of(
+    reference: str | None, results: Sequence[tuple[int, Corrupted]]
+) -> tuple[Reference, Sequence[RunData]]:
+    """What errors are divided by, and the run beside these that it comes from."""
+    families = {(one.family, one.source): one for _, one in reversed(results)}  # the first run with each
+    if reference is None:
+        return families, ()
+    if reference == "alexnet":
+        return {key: ALEXNET for key in families if key[0] in ("common", "stored")}, ()
+    other = read_runs([Path(reference)])
+    return {(one.family, one.source): one for _, one in corrupted_runs(other)}, other
 
 
 def corrupted_runs(runs: Sequence[RunData]) -> tuple[tuple[int, Corrupted], ...]:
@@ -70,21 +72,22 @@ def corrupted_runs(runs: Sequence[RunData]) -> tuple[tuple[int, Corrupted], ...]
     )
 
 
-def mean_tables(runs: Sequence[RunData], results: Sequence[tuple[int, Corrupted]]) -> list[Table]:
-    """Mean corruption errors, absolute and relative to the first run: a table for each family."""
+def mean_tables(
+    runs: Sequence[RunData], results: Sequence[tuple[int, Corrupted]], base: Reference, name: str
+) -> list[Table]:
+    """Mean corruption errors, absolute and relative to a reference: a table for each family."""
     tables = []
     for family, called in _families(results):
-        members = [(place, one) for place, one in results if one.family == family]
         rows = []
-        for place, one in members:
-            mean, first = one.mean(), next(other for _, other in members if other.source == one.source)
+        for place, one in (each for each in results if each[1].family == family):
+            mean, relative = one.mean(), relative_mean(one, base.get((one.family, one.source)))
             cells = [
-                Cell("incomplete") if mean is None else Cell(percent(mean), give_or_take(one.half, percent)),
-                Cell(_relative(one, first)), Cell(f"{len(one.kinds)} x {len(one.severities)}"),
-                Cell(count(one.examples)),
+                Cell("incomplete" if mean is None else percent(mean), give_or_take(one.half, percent) if mean is not None else "", value=mean),
+                Cell("unknown" if relative is None else decimal(relative, 3), value=relative),
+                Cell(f"{len(one.kinds)} x {len(one.severities)}"), Cell(count(one.examples), value=one.examples),
             ]  # fmt: skip
             rows.append((f"{runs[place].label}, {one.source}" if one.source else runs[place].label, cells))
-        columns = ("Mean error, 95 %", f"Relative to {runs[members[0][0]].label}", "Kinds x severities", "Images")
+        columns = ("Mean error, 95 %", f"Relative to {name}", "Kinds x severities", "Images")
         tables.append(Table(f"Mean corruption error, {called}", "Run", columns, rows))
     return tables
 
@@ -94,12 +97,12 @@ def _families(results: Sequence[tuple[int, Corrupted]]) -> list[tuple[str, str]]
     return sorted({(one.family, one.called) for _, one in results}, key=lambda family: family[1].casefold())
 
 
-def _relative(one: Corrupted, first: Corrupted) -> str:
+def relative_mean(one: Corrupted, base: Corrupted | Mapping[str, float] | None) -> float | None:
+    """The mean error relative to a reference; None where it has none that divides."""
     try:
-        value = one.mean(first)
+        return None if base is None else one.mean(base)
     except HoldfastError:
-        value = None
-    return "unknown" if value is None else decimal(value, 3)
+        return None
 
 
 def error_maps(runs: Sequence[RunData], results: Sequence[tuple[int, Corrupted]]) -> list[Table]:
@@ -146,16 +149,12 @@ def _clean(run: RunData) -> float | None:
     return next((float(row["accuracy"]) for row in rows if row["check"] in names), None)
 
 
-def strips(runs: Sequence[RunData]) -> list[Strip]:
+def strips(runs: Sequence[RunData]) -> list[Heading | Photos]:
     """The first image of the first run that kept some, in every kind at the middle of the severities."""
-    for run in runs:
-        made = list(_strips(run))
-        if made:
-            return made
-    return []
+    return next((made for run in runs if (made := list(_strips(run)))), [])
 
 
-def _strips(run: RunData) -> Iterator[Strip]:
+def _strips(run: RunData) -> Iterator[Heading | Photos]:
     kept = {shown.check: shown for shown in run.graded_galleries if shown.weights == run.weights[0] and len(shown.x)}
     pictured = [check for check in checks_of(run.graded) if check.name in kept]
     for name in sorted({str(check.traits.family) for check in pictured}, key=str.casefold):
@@ -164,7 +163,8 @@ def _strips(run: RunData) -> Iterator[Strip]:
         severity = severities[len(severities) // 2]
         chosen = [check for check in graded if int(check.params["severity"]) == severity]
         first = kept[chosen[0].name]
-        pictures = [("original", png(first.x[0]))]
-        pictures += [(str(check.params["kind"]).replace("_", " "), png(kept[check.name].z[0])) for check in chosen]
+        images = [("original", first.x[0])]
+        images += [(str(check.params["kind"]).replace("_", " "), kept[check.name].z[0]) for check in chosen]
         label = run.class_name(int(first.label[0]))
-        yield Strip(f"{name}, severity {severity}: example {int(first.example[0])}, {label}", pictures)
+        yield Heading(f"{name}, severity {severity}: example {int(first.example[0])}, {label}")
+        yield Photos([Photo([(png(image), kind)], kind) for kind, image in images], "strip")

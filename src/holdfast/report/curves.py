@@ -1,19 +1,22 @@
-"""The data of the charts: accuracy against a budget, and training."""
+"""Accuracy against the size of the change: noise, and eps of each norm."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
+from holdfast.questions.question import Needs
 from holdfast.report.runs import RunData
-from holdfast.report.shares import share_of
+from holdfast.report.shares import ends_of, share_of
 from holdfast.results import accuracies
 from holdfast.results.recorded_checks import Check
 from holdfast.show.chart import Chart, Curve, Mark
-from holdfast.show.names import NORMS as NORMS
+from holdfast.show.items import Item, Note
+from holdfast.show.names import NORMS, norm_sign
 from holdfast.show.numbers import short
-from holdfast.traits import GREY, SIGMA, finite
+from holdfast.traits import GREY, SIGMA
 
 AXES = (SIGMA, GREY, *NORMS)
 SIZES = {"threat", "step_size", "sigma", "variance", "eps", "ratio"}  # fields that change along a line of a chart
@@ -21,6 +24,29 @@ SIZES = {"threat", "step_size", "sigma", "variance", "eps", "ratio"}  # fields t
 
 PEOPLE = Mark("people: half of their accuracy", 0.75, 0.5)
 """Jang, McCormack, Tong, PLOS Biology 2021: about half is lost where a quarter of the image is left."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budgets:
+    """Accuracy as noise or the budget of attacks grows."""
+
+    title: ClassVar = "Noise and budgets"
+    needs: ClassVar = Needs.ROWS
+
+    def present(self, runs: Sequence[RunData]) -> Iterator[Item]:
+        """A chart for each axis."""
+        charts = budget_charts(runs)
+        if not charts:
+            yield Note("No check has a noise level or a budget eps to be drawn here, so there is no curve.", "missing")
+            return
+        hollow = " A hollow mark is an upper bound: the attack is not finished there." if any_bound(charts) else ""
+        yield Note(f"Accuracy as the change grows; at 0 stands the clean accuracy, bars are 95 % intervals.{hollow}")
+        yield from charts
+
+
+def any_bound(charts: Sequence[Chart]) -> bool:
+    """Whether one of the values is only an upper bound."""
+    return any(any(curve.bounds) for chart in charts for curve in chart.curves)
 
 
 def budget_charts(runs: Sequence[RunData]) -> tuple[Chart, ...]:
@@ -33,33 +59,6 @@ def budget_charts(runs: Sequence[RunData]) -> tuple[Chart, ...]:
     return tuple(_budget_chart(runs, axis) for axis in axes)
 
 
-def training_charts(runs: Sequence[RunData]) -> tuple[Chart, ...]:
-    """Loss, accuracy and learning rate by epoch; only those with data."""
-    charts = (
-        Chart(
-            "Loss",
-            "epoch",
-            _traces(runs, {"training": _at("train", "total"), "validation": _at("validation", "loss")}),
-            False,
-        ),
-        Chart(
-            "Accuracy",
-            "epoch",
-            _traces(
-                runs,
-                {
-                    "training": _at("train", "accuracy"),
-                    "validation": _at("validation", "accuracy"),
-                    "validation, attacked": _at("validation", "robust_accuracy"),
-                },
-            ),
-            True,
-        ),
-        Chart("Learning rate", "epoch", _traces(runs, {"learning rate": lambda epoch: epoch.get("lr")}), False),
-    )
-    return tuple(chart for chart in charts if chart.curves)
-
-
 def _budget_chart(runs: Sequence[RunData], axis: str) -> Chart:
     kinds = kinds_of([check for run in runs for check in _on_axis(run, axis)])
     curves = tuple(curve for place, run in enumerate(runs) for curve in _budget_curves(place, run, axis, kinds))
@@ -67,7 +66,7 @@ def _budget_chart(runs: Sequence[RunData], axis: str) -> Chart:
         return Chart("Gaussian noise", "standard deviation σ of the noise", curves, True)
     if axis == GREY:
         return Chart("Linear corruption", "share of grey in the image", curves, True, mark=PEOPLE)
-    norm = NORMS.get(axis, axis)
+    norm = norm_sign(axis)
     return Chart(f"Changes bounded in {norm}", f"largest change ε in {norm}", curves, True)
 
 
@@ -93,8 +92,7 @@ def through(
 ) -> Curve:
     """The curve of accuracies with their intervals, each at its position."""
     shares = [share_of(row) for _, row in spots]
-    y, low, high = (tuple(getattr(share, key) for share in shares) for key in ("value", "low", "high"))
-    return Curve(place, kind, tuple(x for x, _ in spots), y, low, high, tuple(s.bound for s in shares), form)
+    return Curve(place, kind, tuple(x for x, _ in spots), *ends_of(shares), tuple(s.bound for s in shares), form)
 
 
 def kinds_of(checks: Sequence[Check]) -> dict[str, str]:
@@ -115,20 +113,3 @@ def _rest(check: Check) -> dict[str, str]:
 
 def _compact(value: object) -> str:
     return json.dumps(value, sort_keys=True) if isinstance(value, dict | list) else short(value)
-
-
-def _at(part: str, key: str) -> Callable[[Mapping[str, Any]], object]:
-    return lambda epoch: (epoch.get(part) or {}).get(key)
-
-
-def _traces(
-    runs: Sequence[RunData], quantities: Mapping[str, Callable[[Mapping[str, Any]], object]]
-) -> tuple[Curve, ...]:
-    curves = []
-    for place, run in enumerate(runs):
-        for kind, read in quantities.items():
-            spots = [(finite(epoch.get("epoch")), finite(read(epoch))) for epoch in run.epochs]
-            points = [(x, y) for x, y in spots if x is not None and y is not None]
-            if points:
-                curves.append(Curve(place, kind, tuple(x for x, _ in points), tuple(y for _, y in points)))
-    return tuple(curves)

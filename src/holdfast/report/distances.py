@@ -6,21 +6,23 @@ image is broken at 0, one that stands is broken nowhere up to the attack's eps.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from holdfast.report.curves import NORMS, kinds_of, through
+from holdfast.questions.question import Needs
+from holdfast.report.curves import any_bound, kinds_of, through
 from holdfast.report.runs import RunData
 from holdfast.report.shares import Share
-from holdfast.report.tables import share_cell
 from holdfast.results import accuracies
 from holdfast.results.recorded_checks import Budget, Check, checks_of
 from holdfast.show.chart import Chart, Curve
+from holdfast.show.items import Details, Item, Note
+from holdfast.show.names import norm_sign, ordered_norms
 from holdfast.show.numbers import count, percent, short
 from holdfast.show.table import Cell, Table
 from holdfast.statistics import wilson
@@ -28,6 +30,35 @@ from holdfast.statistics import wilson
 STEPS = 400  # points of a curve at most; more cannot be told apart
 BINS = 20  # of the distribution
 COLUMNS = 5  # distances in the table of a curve
+
+GUIDE = (
+    "Minimum-norm attacks look for the nearest change that breaks an example. The share of examples that are right and "
+    "whose nearest break is beyond ε is the robust accuracy at ε: one attack gives the whole curve. Points are attacks "
+    "at one budget, with 95 % intervals; a point below a curve found more than it. True distances may be smaller "
+    "still. The chart beside it has the share of the examples, of those right before, by distance."
+)
+HOLLOW = " A hollow point is an upper bound: the attack is not finished there."
+NONE = "No minimum-norm attack, such as fab, fmn or deepfool, was run, so smallest distances are not known."
+
+
+@dataclass(frozen=True, kw_only=True)
+class SmallestDistances:
+    """How far the nearest changes are that break examples."""
+
+    title: ClassVar = "Distances"
+    needs: ClassVar = Needs.ROWS
+
+    def present(self, runs: Sequence[RunData]) -> Iterator[Item]:
+        """Robust accuracy against eps, distributions of distances, and their quartiles."""
+        nearest = distances_of(runs)
+        if not nearest:
+            yield Note(NONE, "missing")
+            return
+        charts = distance_charts(runs, nearest)
+        yield Note(GUIDE + HOLLOW * any_bound(charts))
+        yield from charts
+        yield quartile_table(runs, nearest)
+        yield from (Details(table.caption, [table]) for table in curve_tables(runs, nearest))
 
 
 @dataclass(frozen=True)
@@ -103,18 +134,18 @@ def _distances(place: int, weights: str, check: Check, budget: Budget, rows: pl.
 def distance_charts(runs: Sequence[RunData], distances: Sequence[Distances]) -> tuple[Chart, ...]:
     """For each norm, and each set of weights that runs have: robust accuracy against eps, and the distribution."""
     charts = []
-    for norm in _norms(distances):
+    for norm in ordered_norms(one.norm for one in distances):
         for rank in range(max(len(run.weights) for run in runs)):
             chosen = [one for one in distances if one.norm == norm and _rank(runs, one) == rank]
             if chosen:
-                about = f"{NORMS.get(norm, norm)}{_weights(chosen) if rank else ''}"
+                about = f"{norm_sign(norm)}{_weights(chosen) if rank else ''}"
                 kinds = _kinds(chosen)
                 curves = [_steps(one, kinds[one.check.name]) for one in chosen] + _fixed(runs, norm, rank)
-                title = f"largest change ε in {NORMS.get(norm, norm)}"
+                title = f"largest change ε in {norm_sign(norm)}"
                 charts.append(Chart(f"Robust accuracy in {about}", title, tuple(curves), True))
                 far = max(one.eps for one in chosen)
                 bars = tuple(_histogram(one, kinds[one.check.name], far) for one in chosen)
-                title = f"smallest distance found, in {NORMS.get(norm, norm)}"
+                title = f"smallest distance found, in {norm_sign(norm)}"
                 charts.append(Chart(f"Distances in {about}", title, bars, True, whole=False))
     return tuple(charts)
 
@@ -159,12 +190,15 @@ def _is_fixed(check: Check, norm: str) -> bool:
 def curve_tables(runs: Sequence[RunData], distances: Sequence[Distances]) -> tuple[Table, ...]:
     """For each norm, the share of the examples that is right at a few distances."""
     tables = []
-    for norm in _norms(distances):
+    for norm in ordered_norms(one.norm for one in distances):
         chosen = [one for one in distances if one.norm == norm]
         far = max(one.eps for one in chosen)
         grid = [far * step / COLUMNS for step in range(COLUMNS + 1)]
-        rows = [(_heading(runs, one), [_right_at(one, eps) for eps in grid]) for one in chosen]
-        caption = f"Robust accuracy against the largest change ε in {NORMS.get(norm, norm)}, from minimum-norm attacks."
+        rows = [
+            (runs[one.place].heading(one.weights, one.check.name), [_right_at(one, eps) for eps in grid])
+            for one in chosen
+        ]
+        caption = f"Robust accuracy against the largest change ε in {norm_sign(norm)}, from minimum-norm attacks."
         tables.append(Table(caption, "Attack", [f"ε = {short(eps)}" for eps in grid], rows))
     return tuple(tables)
 
@@ -180,7 +214,7 @@ def quartile_table(runs: Sequence[RunData], distances: Sequence[Distances]) -> T
         cells += [_quantile(one, share) for share in (0.25, 0.5, 0.75)]
         cells.append(Cell(count(beyond), percent(beyond / right) if right else ""))
         cells += [Cell(count(one.not_attacked), one.reason)] if missing else []
-        rows.append((_heading(runs, one), cells))
+        rows.append((runs[one.place].heading(one.weights, one.check.name), cells))
     return Table(
         "Smallest distances found, over the examples that are right before; those that survive are beyond ε.",
         "Attack",
@@ -204,7 +238,7 @@ def _right_at(one: Distances, eps: float) -> Cell:
     ends = wilson(right, one.examples)
     low = wilson(right - one.not_attacked, one.examples).low if one.not_attacked else ends.low
     share = Share(right / one.examples, low, ends.high, not_attacked=one.not_attacked, reason=one.reason)
-    return share_cell(share)
+    return share.cell()
 
 
 def _quantile(one: Distances, share: float) -> Cell:
@@ -212,17 +246,6 @@ def _quantile(one: Distances, share: float) -> Cell:
     if one.examples == one.wrong_before:
         return Cell("none right")
     return Cell(f"beyond {short(one.eps)}" if value is None else short(value))
-
-
-def _heading(runs: Sequence[RunData], one: Distances) -> str:
-    run = runs[one.place]
-    weights = f", {one.weights} weights" if len(run.weights) > 1 else ""
-    return f"{run.label}{weights}: {one.check.name}"
-
-
-def _norms(distances: Sequence[Distances]) -> list[str]:
-    order = list(NORMS)
-    return sorted({one.norm for one in distances}, key=lambda n: (order.index(n) if n in order else len(order), n))
 
 
 def _rank(runs: Sequence[RunData], one: Distances) -> int:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import itertools
 import json
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import yaml
 
+from holdfast.questions.question import Needs
 from holdfast.report.quantities import CLEAN, Measured, measured
 from holdfast.report.runs import RunData
+from holdfast.report.variants import Variant, most_seeds, over_seeds, variants
 from holdfast.results.worst_case import WORST
-from holdfast.show.figures import Figure
+from holdfast.show.items import Item, Note
 from holdfast.show.numbers import decimal, percent, short
 from holdfast.show.table import Cell, Table, coloured
 from holdfast.yaml_text import load_yaml
@@ -25,31 +28,27 @@ IGNORED = ("name", "seed", "checks", "evaluate")
 """Fields of a recipe that do not make it another point of a grid."""
 
 
-@dataclass(frozen=True)
+AREAS = Note(
+    "The average radius of a certificate counts wrong and missing answers as 0. The noise area is that under the "
+    "accuracy against the standard deviation of Gaussian noise, stretched so that guessing counts as 0; it depends on "
+    "how far the noise goes, so compare runs with the same noise."
+)
+GRIDS = Note("Runs that differ in two settings and nothing else, from the lowest value of each table to the highest.")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Maps:
-    """The section on areas and maps.
+    """Areas under curves, and quantities over the two settings that runs differ in."""
 
-    Args:
-        areas: under curves, of each run; None where there are none.
-        grids: quantities of runs over the two settings they differ in.
-    """
+    title: ClassVar = "Areas and maps"
+    needs: ClassVar = Needs.ROWS
 
-    areas: Table | None
-    grids: Sequence[Table]
-
-    name: ClassVar[str] = "maps"
-    title: ClassVar[str] = "Areas and maps"
-    figures: ClassVar[Sequence[Figure]] = ()
-
-    @classmethod
-    def of(cls, runs: Sequence[RunData], labels: Sequence[str]) -> Maps:
-        """What the runs have of them."""
-        return cls(areas(runs), grid_maps(runs))
-
-    @property
-    def has_content(self) -> bool:
-        """Whether there is anything to show."""
-        return self.areas is not None or bool(self.grids)
+    def present(self, runs: Sequence[RunData]) -> Iterator[Item]:
+        """One number for each curve, then heat maps."""
+        if (table := areas(runs)) is not None:
+            yield from (AREAS, table)
+        if grids := grid_maps(runs):
+            yield from (GRIDS, *grids)
 
 
 def grid_maps(runs: Sequence[RunData]) -> list[Table]:
@@ -102,19 +101,24 @@ def heat_map(caption: str, down: str, across: str, values: Mapping[Place, float]
 
 
 def areas(runs: Sequence[RunData]) -> Table | None:
-    """Clean accuracy, worst cases, noise area and average radii of every run; None where there is no area or radius."""
-    results = [(run.label, measured(run.measured_rows)[0].values) for run in runs]
-    names = list(dict.fromkeys(itertools.chain.from_iterable(values for _, values in results)))
+    """Clean accuracy, worst cases, areas and average radii of every variant; None where there is no area or radius."""
+    some = variants(runs)
+    results = [(one, [measured(run.measured_rows)[0].values for run in one.runs]) for one in some]
+    names = list(dict.fromkeys(name for _, each in results for values in each for name in values))
     if all(map(_is_share, names)):
         return None
+    most = most_seeds(some)
 
-    def cell(values: Mapping[str, float], name: str) -> Cell:
-        if name not in values:
-            return Cell("not run")
-        return Cell(percent(values[name]) if _is_share(name) else decimal(values[name], 4))
+    def cell(one: Variant, values: Sequence[float], name: str) -> Cell:
+        write = percent if _is_share(name) else partial(decimal, digits=4)
+        return over_seeds(values, write, column=len(one.runs), table=most) if values else Cell("not run")
 
-    rows = [(label, [cell(values, name) for name in names]) for label, values in results]
-    return Table(caption="One number for each curve", corner="run", columns=names, rows=rows)
+    rows = [
+        (one.label, [cell(one, [values[name] for values in each if name in values], name) for name in names])
+        for one, each in results
+    ]
+    seeds = f", mean ± standard deviation over {most} seeds" if most > 1 else ""
+    return Table(f"One number for each curve{seeds}", "run", names, rows)
 
 
 def _is_share(name: str) -> bool:

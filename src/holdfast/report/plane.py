@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -11,19 +11,27 @@ import polars as pl
 
 from holdfast.questions.mixing import Mixture, mixtures_of
 from holdfast.questions.mixing.summary import POLICY, AtStrength, written
-from holdfast.report.curves import NORMS
-from holdfast.report.runs import RunData, answers_of
+from holdfast.questions.question import Needs
+from holdfast.report.runs import RunData, answers_of, of_stored_answers
 from holdfast.report.shares import Share, share_of
-from holdfast.report.tables import share_cell
 from holdfast.report.worst_cases import all_threats, worst_cases
 from holdfast.results import accuracies
 from holdfast.results.recorded_checks import Budget
 from holdfast.show.chart import Chart, Curve
-from holdfast.show.figures import COLOURS, DASHES, Figure, Key, Told, figure, plain
+from holdfast.show.figures import COLOURS, DASHES, Figure, Key, figure, plain
+from holdfast.show.items import Details, Item, Note
+from holdfast.show.names import norm_sign
 from holdfast.show.numbers import decimal, several, short
 from holdfast.show.table import Cell, Table
 
 HOVER = "%{fullData.name}<br>clean %{x:.1%}, attacked %{y:.1%}<br>%{text}<extra></extra>"
+
+GUIDE = Note(
+    "Each run is a point: to the right are those that are right more often on clean images, at the top those that hold "
+    "against every attack tried within the budget. Crosses are 95\u00a0% intervals. A line is the mixtures of two "
+    "networks from the standard one to the robust one, under attacks that aim at all of them and on the images of that "
+    "analysis. Runs that were attacked less may look better than they are."
+)
 
 
 @dataclass(frozen=True)
@@ -45,42 +53,27 @@ class Point:
     attacks: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plane:
-    """The section on accuracy and robustness.
+    """Accuracy against robustness: runs as points, mixtures of two networks as lines."""
 
-    Args:
-        charts: one for each budget that several runs, or a run and a mixture, were attacked in.
-        tables: the same in numbers.
-    """
+    title: ClassVar = "Accuracy and robustness"
+    needs: ClassVar = Needs.ROWS
 
-    charts: Sequence[Told]
-    tables: Sequence[Table]
-
-    name: ClassVar[str] = "plane"
-    title: ClassVar[str] = "Accuracy and robustness"
-
-    @classmethod
-    def of(cls, runs: Sequence[RunData], labels: Sequence[str]) -> Plane:
-        """What the runs have of it."""
-        lines, charts, tables = mixtures_of(answers_of(runs, "mixing")), [], []
-        for number, budget in enumerate(budgets(runs, lines)):
-            points = points_of(runs, budget)
-            mixed = [one for one in lines if budget_of(one) == budget]
-            if len(points) + 2 * len(mixed) > 1:
-                charts.append(Told(plane_chart(points, mixed, labels, budget, f"plane-{number}"), words(points, mixed)))
-                tables.append(plane_table(points, mixed, budget))
-        return cls(charts, tables)
-
-    @property
-    def has_content(self) -> bool:
-        """Whether there is anything to compare."""
-        return bool(self.charts)
-
-    @property
-    def figures(self) -> Sequence[Figure]:
-        """All charts."""
-        return [chart.figure for chart in self.charts]
+    def present(self, runs: Sequence[RunData]) -> Iterator[Item]:
+        """A chart for each budget that several runs, or a run and a mixture, were attacked in."""
+        labels = [run.label for run in runs]
+        charts, tables = [], []
+        with of_stored_answers(self.title):
+            lines = mixtures_of(answers_of(runs, "mixing"))
+            for budget in budgets(runs, lines):
+                points = points_of(runs, budget)
+                mixed = [one for one in lines if budget_of(one) == budget]
+                if len(points) + 2 * len(mixed) > 1:
+                    charts.append(plane_chart(points, mixed, labels, budget))
+                    tables.append(plane_table(points, mixed, budget))
+        if charts:
+            yield from (GUIDE, *charts, Details("Accuracy and robustness in numbers", tables))
 
 
 def budgets(runs: Sequence[RunData], lines: Sequence[Mixture]) -> list[Budget]:
@@ -114,23 +107,22 @@ def points_of(runs: Sequence[RunData], budget: Budget) -> list[Point]:
     return points
 
 
-def plane_chart(
-    points: Sequence[Point], lines: Sequence[Mixture], labels: Sequence[str], budget: Budget, identifier: str
-) -> Figure:
+def plane_chart(points: Sequence[Point], lines: Sequence[Mixture], labels: Sequence[str], budget: Budget) -> Figure:
     """Runs as points with their intervals, mixtures as lines from the standard network to the robust one."""
-    norm = NORMS.get(budget.axis, budget.axis)
+    norm = norm_sign(budget.axis)
     curves = tuple(
         Curve(point.place, "run", (point.clean.value,), (point.worst.value,), form="points") for point in points
     )
     chart = Chart(f"Accuracy and robustness, {norm} {short(budget.size)}", "right on clean images", curves, share=True)
-    made = figure(chart, labels, identifier)
+    made = figure(chart, labels, "")
     dots = [_dot(trace, point) for trace, point in zip(made.spec["data"], points, strict=True)]
     drawn = [trace for number, one in enumerate(lines) for trace in _line(one, number)]
     layout = made.spec["layout"]
     x = {**layout["xaxis"], "rangemode": "normal", "tickformat": ".0%"}
     y = {**layout["yaxis"], "title": {"text": "right in the worst case", "font": {"size": 13}, "standoff": 8}}
     keys = (*made.keys, *(_line_key(one, number) for number, one in enumerate(lines)))
-    return replace(made, keys=keys, spec={"data": [*drawn, *dots], "layout": {**layout, "xaxis": x, "yaxis": y}})
+    spec = {"data": [*drawn, *dots], "layout": {**layout, "xaxis": x, "yaxis": y}}
+    return replace(made, keys=keys, spec=spec, note=words(points, lines))
 
 
 def _dot(trace: Mapping[str, Any], point: Point) -> dict[str, Any]:
@@ -212,14 +204,14 @@ def _at(point: AtStrength) -> str:
 def plane_table(points: Sequence[Point], lines: Sequence[Mixture], budget: Budget) -> Table:
     """The same in numbers."""
     rows: list[tuple[str, list[Cell]]] = [
-        (point.label, [share_cell(point.clean), share_cell(point.worst), Cell(several(point.attacks, "attack"))])
+        (point.label, [point.clean.cell(), point.worst.cell(), Cell(several(point.attacks, "attack"))])
         for point in points
     ]
     for one in lines:
         tries = Cell(several(len(one.summary.aims), "attack"))
         for at in one.summary.strengths:
             shares = [Share(rate.value, rate.low, rate.high) for rate in (at.clean, at.worst)]
-            rows.append((f"mixture of {one.who}, {_at(at)}", [*(share_cell(share) for share in shares), tries]))
-    norm = NORMS.get(budget.axis, budget.axis)
+            rows.append((f"mixture of {one.who}, {_at(at)}", [*(share.cell() for share in shares), tries]))
+    norm = norm_sign(budget.axis)
     caption = f"Clean accuracy, and accuracy in the worst case of all attacks within {norm} {short(budget.size)}"
     return Table(caption, "Run", ("Clean", "Worst case", "Tried"), rows)

@@ -2,16 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any
+from typing import Any, ClassVar
 
 import polars as pl
 
+from holdfast.questions.question import Needs
 from holdfast.report.runs import RunData
+from holdfast.show.items import Code, Details, Heading, Item, Note
 from holdfast.show.numbers import MISSING, SPACE, count, short
 from holdfast.show.table import Cell, Table
 from holdfast.traits import finite
+
+REPEAT = Code("holdfast run recipe.yaml")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provenance:
+    """Facts, hashes and versions of runs, and their recipes."""
+
+    title: ClassVar = "What was run"
+    needs: ClassVar = Needs.ROWS
+
+    def present(self, runs: Sequence[RunData]) -> Iterator[Item]:
+        """A column of facts for each run, and how to repeat it."""
+        yield from (facts_table(runs), Heading("Reproduce"))
+        for run in runs:
+            if run.recipe is not None:
+                yield Details(f"Recipe of {run.label}", [Code(run.recipe)])
+            else:
+                text = f"No recipe was kept of {run.label}, so its training cannot be repeated from this page."
+                yield Note(text, "missing")
+        if any(run.recipe is not None for run in runs):
+            yield from (Note("Save a recipe as recipe.yaml, then train and check again with"), REPEAT)
 
 
 def facts_table(runs: Sequence[RunData]) -> Table:
@@ -22,7 +47,7 @@ def facts_table(runs: Sequence[RunData]) -> Table:
         for name, texts in facts.items()
         if name not in OF_SOME or any(texts)
     ]
-    return Table("What each run recorded of itself.", "Fact", [run.label for run in runs], rows)
+    return Table("What each run recorded of itself.", "Fact", [run.label for run in runs], rows, style="facts")
 
 
 def doubts(run: RunData) -> tuple[str, ...]:

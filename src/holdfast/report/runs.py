@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +26,8 @@ from holdfast.trust.store import Stored
 
 OPTIONAL = ("not_run",)
 """Facts that a report does without where they are not what they should be."""
+UNREADABLE = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, pl.exceptions.PolarsError)
+"""What comes of numbers, names or columns that are others than a presentation was written for."""
 PREFERRED = ("best", "given", "last")
 
 
@@ -82,6 +85,23 @@ class RunData:
     def attempts(self) -> pl.DataFrame:
         """Rows of clean images and attacks, with the threat of each."""
         return attempts(self.rows)
+
+    @property
+    def variant(self) -> str:
+        """The name of the run without that of its seed."""
+        return str(self.facts["name"]).rsplit("/seed-", 1)[0]
+
+    def heading(self, weights: str, check: str) -> str:
+        """The name of a row about a check of some weights, which only a run with several names."""
+        return f"{self.label}{f', {weights} weights' if len(self.weights) > 1 else ''}: {check}"
+
+    def only(self, weights: str, checks: Collection[str]) -> RunData:
+        """The same run as if it had no other weights and checks, and no corruptions by kind and severity."""
+        left = self.section("not_run").get(weights)
+        left = {what: n for what, n in left.items() if what.split(": ")[0] in checks} if isinstance(left, dict) else {}
+        mine = (pl.col("weights") == weights) & pl.col("check").is_in(list(checks))
+        facts = {**self.facts, "not_run": {weights: left}}
+        return replace(self, rows=self.rows.filter(mine), facts=facts, graded=self.graded.clear())
 
     def section(self, key: str) -> Mapping[str, Any]:
         """One part of the facts, empty when it is missing."""
@@ -174,6 +194,23 @@ def answers_of(runs: Sequence[RunData], question: str) -> Answers:
             if isinstance(facts, dict)
         },  # of networks that are shown twice, the first name stays
     )
+
+
+@contextmanager
+def of_stored_answers(title: str) -> Iterator[None]:
+    """What cannot be presented is the fault of its files: they hold whatever somebody wrote there.
+
+    Raises:
+        LedgerError: naming the section, what went wrong, and the remedy.
+    """
+    try:
+        yield
+    except UNREADABLE as error:
+        line = str(error).strip().partition("\n")[0]
+        raise LedgerError(
+            f"section '{title}': expected answers as holdfast stores them, got others "
+            f"({type(error).__name__}: {line}); delete them and ask again"
+        ) from error
 
 
 def _class_names(run: RunData) -> tuple[str, ...]:

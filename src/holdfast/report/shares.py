@@ -1,12 +1,13 @@
-"""How an accuracy is said: a number, or an upper bound while something that could lower it has not run."""
+"""How an accuracy is written: a number, or an upper bound while something that could lower it has not run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from holdfast.show.numbers import SPACE, interval, percent, several
+from holdfast.show.table import Cell
 from holdfast.statistics import wilson
 
 
@@ -47,6 +48,13 @@ class Share:
         """The interval in brackets."""
         return interval(self.low, self.high)
 
+    def cell(self, note: str = "") -> Cell:
+        """The number with its interval, which is drawn as well; a bound is no number for machines."""
+        return Cell(
+            self.text, ", ".join(filter(None, (self.note, note))), span=(self.value, self.low, self.high),
+            value=None if self.bound else self.value,
+        )  # fmt: skip
+
     @property
     def note(self) -> str:
         """The interval, and why the number is only a bound."""
@@ -70,3 +78,14 @@ def share_of(row: Mapping[str, Any], *, absent: int = 0) -> Share:
     low = wilson(correct - unsettled, examples).low if unsettled else row["low"]
     low = 0.0 if absent else low
     return Share(row["accuracy"], low, row["high"], unsettled - missing, absent, missing, row["reason"])
+
+
+def counted_share(number: int, examples: int) -> Share:
+    """So many of the examples, with Wilson's interval."""
+    ends = wilson(number, examples)
+    return Share(number / examples, ends.low, ends.high)
+
+
+def ends_of(shares: Sequence[Share]) -> tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
+    """Values of a curve, and the lower and upper ends of their intervals."""
+    return tuple(s.value for s in shares), tuple(s.low for s in shares), tuple(s.high for s in shares)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import polars as pl
 
-from holdfast.report.curves import NORMS
+from holdfast.questions.question import Needs
+from holdfast.report.provenance import doubts
 from holdfast.report.runs import RunData
+from holdfast.report.same_images import different_images, tested
 from holdfast.report.shares import Share, share_of
 from holdfast.report.worst_cases import WorstCase, worst_cases
 from holdfast.results import accuracies
@@ -16,35 +19,47 @@ from holdfast.results.certified_radii import average_certified_radius
 from holdfast.results.corruption_errors import corrupted
 from holdfast.results.recorded_checks import fraction
 from holdfast.results.worst_case import largest
+from holdfast.show.items import Card, Item, Note
+from holdfast.show.names import norm_sign
 from holdfast.show.numbers import count, listed, percent, several, short
 from holdfast.traits import NETWORK
+from holdfast.trust import better_than_chance
+from holdfast.trust.chance import chance_warnings
 
 NEAR = 0.05  # below clean, and still said to be near it
 HALF = 0.5
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """One run in a few lines.
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """What holds and what breaks in each run, and what makes its numbers doubtful."""
 
-    Args:
-        label: the run.
-        lead: the one sentence to remember.
-        details: what holds and what breaks.
-        figures: name, number and interval of the large numbers.
-    """
+    title: ClassVar = "Summary"
+    needs: ClassVar = Needs.ROWS
 
-    label: str
-    lead: str
-    details: tuple[str, ...]
-    figures: tuple[tuple[str, str, str], ...]
+    def present(self, runs: Sequence[RunData]) -> Iterator[Item]:
+        """A card for each run, then doubts."""
+        yield from map(card, runs)
+        if note := different_images([tested(run) for run in runs]):
+            yield _doubt(f"Not all numbers are comparable. Runs {note}.")
+        others = (run.rows.filter(run.rows["weights"] != run.weights[0]) for run in runs)
+        yield from (_doubt(f"{line}.") for rows in others for line in chance_warnings(rows))
+        yield from (_doubt(sentence) for run in runs for sentence in doubts(run))
 
 
-def verdict(run: RunData) -> Verdict:
-    """Sum up one run's main weights."""
+def _doubt(sentence: str) -> Note:
+    return Note(sentence, "doubt", "Check this.")
+
+
+def card(run: RunData) -> Card:
+    """One run's main weights; of a network at chance level it claims nothing but that."""
     shares = {row["check"]: share_of(row) for row in accuracies(run.main_rows).iter_rows(named=True)}
     clean = next((shares[check.name] for check in run.main_checks if check.clean), None)
     cases = worst_cases(run, run.weights[0])
+    chance = better_than_chance(run.main_rows)
+    if chance.level == "fail":
+        lead = f"At chance level: {chance.finding}. Its accuracies are no evidence of robustness."
+        return Card(run.label, _figures(run, clean, cases), f"{lead} What to do: {chance.remedy}.")
     fixed = any(check.threat and not check.nearest for check in run.main_checks)
     changed = {
         check.name: shares[check.name]
@@ -52,7 +67,7 @@ def verdict(run: RunData) -> Verdict:
         if not (check.clean or check.certificate or (fixed and check.nearest))  # how far these search says nothing
     }
     details = (*_details(run, clean, changed), *_corrupted(run), *_certified(run))
-    return Verdict(run.label, _lead(clean, cases), details, _figures(run, clean, cases))
+    return Card(run.label, _figures(run, clean, cases), _lead(clean, cases), details)
 
 
 def _lead(clean: Share | None, cases: Sequence[WorstCase]) -> str:
@@ -125,7 +140,7 @@ def _certified(run: RunData) -> tuple[str, ...]:
     """One sentence on each certificate."""
     rows = average_certified_radius(run.main_rows).iter_rows(named=True)
     return tuple(
-        f"Certified by {row['check']}: average radius {short(row['average'])} in {NORMS.get(row['norm'], row['norm'])}"
+        f"Certified by {row['check']}: average radius {short(row['average'])} in {norm_sign(row['norm'])}"
         f"{'' if row['certifies'] == NETWORK else ', of the smoothed network'}."
         for row in rows
     )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
+from holdfast.questions.question import Needs
 from holdfast.report.runs import RunData
+from holdfast.show.items import Details, Item, Note
 from holdfast.show.numbers import listed, several
 from holdfast.show.table import Cell, Table
 from holdfast.trust import Verdict, displayed, failed, from_rows
@@ -15,34 +18,37 @@ HEAT = {"pass": None, "warn": 0.3, "fail": 0.8, "not tested": None}
 SEEN_IN = {"model": "without an attack", "attacks": "in the attacks of an audit", "ledger": "in the checks here"}
 
 
-@dataclass(frozen=True)
+GUIDE = Note("An attack that fails for the wrong reason makes a network look robust. Each line is one such reason.")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Trust:
-    """Whether the numbers of one run mean something.
+    """Whether the numbers of attacks mean something."""
 
-    Args:
-        label: the run.
-        sentence: the outcome in one sentence.
-        doubtful: whether something failed.
-        table: every verdict with its remedy.
-    """
+    title: ClassVar = "Can these numbers be trusted?"
+    needs: ClassVar = Needs.ROWS
 
-    label: str
-    sentence: str
-    doubtful: bool
-    table: Table
+    def present(self, runs: Sequence[RunData]) -> Iterator[Item]:
+        """Every verdict on each run; those of doubtful runs are open."""
+        yield GUIDE
+        for run in runs:
+            verdicts = verdicts_on(run)
+            opened = bool(failed(verdicts)) or len(runs) == 1
+            yield Details(f"{run.label}: {sentence(verdicts)}", [trust_table(run, verdicts)], open=opened)
 
 
-def trust(run: RunData) -> Trust:
+def verdicts_on(run: RunData) -> Sequence[Verdict]:
     """The verdicts on the main weights: those stored, and those that the ledger itself gives."""
-    weights = run.weights[0]
     hashes = set(run.main_rows["weights_hash"].drop_nulls())
-    kept = [one.verdict for one in run.verdicts if one.weights == weights and one.weights_hash in hashes]
-    measured = [verdict for verdict in kept if verdict.evidence != "ledger"]
-    verdicts = displayed([*measured, *from_rows(run.main_rows)])
-    caption = f"What makes the number of an attack meaningless, tested on {run.label} ({weights} weights)."
+    kept = [one.verdict for one in run.verdicts if one.weights == run.weights[0] and one.weights_hash in hashes]
+    return displayed([*(verdict for verdict in kept if verdict.evidence != "ledger"), *from_rows(run.main_rows)])
+
+
+def trust_table(run: RunData, verdicts: Sequence[Verdict]) -> Table:
+    """Every verdict with its remedy."""
+    caption = f"What makes the number of an attack meaningless, tested on {run.label} ({run.weights[0]} weights)."
     rows = [(verdict.condition, _cells(verdict)) for verdict in verdicts]
-    columns = ("Verdict", "Finding", "What to do")
-    return Trust(run.label, _sentence(verdicts), bool(failed(verdicts)), Table(caption, "Condition", columns, rows))
+    return Table(caption, "Condition", ("Verdict", "Finding", "What to do"), rows, style="wordy")
 
 
 def _cells(verdict: Verdict) -> list[Cell]:
@@ -51,7 +57,8 @@ def _cells(verdict: Verdict) -> list[Cell]:
     return [word, Cell(verdict.finding, words=True), Cell(remedy, words=True)]
 
 
-def _sentence(verdicts: Sequence[Verdict]) -> str:
+def sentence(verdicts: Sequence[Verdict]) -> str:
+    """The outcome in one sentence."""
     bad = list(dict.fromkeys(verdict.condition for verdict in failed(verdicts)))
     if bad:
         return f"No: {several(len(bad), 'condition')} failed ({listed(bad, 11)})."

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import polars as pl
 
 from holdfast.earlier import threat_of_name
+from holdfast.questions.question import Needs
 from holdfast.report.runs import RunData
 from holdfast.results import not_attacked, yields
 from holdfast.results.recorded_checks import Budget
+from holdfast.show.items import Item, Note
+from holdfast.show.numbers import count
+from holdfast.show.table import Cell, Table
 from holdfast.traits import finite
 
 
@@ -42,6 +46,41 @@ class Gap:
         """Check and component, with the reason if there is one."""
         what = f"{self.check}: {self.component}" if self.component else self.check
         return f"{what} ({self.reason})" if self.reason else what
+
+
+GUIDE = (
+    "Not everything was run. Numbers that what is missing could lower are marked “at most”; their intervals allow for "
+    "every outcome of the examples in question. Repeat the command that made them to go on; where a reason is given, "
+    "the attack could not run on these examples and has shown nothing about them."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unfinished:
+    """Checks that were not run, or not on all examples."""
+
+    title: ClassVar = "What was not run"
+    needs: ClassVar = Needs.ROWS
+
+    def present(self, runs: Sequence[RunData]) -> Iterator[Item]:
+        """One line for each piece of work that is missing; nothing if everything was run."""
+        missing = [gap for run in runs for gap in gaps(run)]
+        rows = [
+            (
+                gap.what,
+                [
+                    Cell(gap.run, words=True),
+                    Cell(gap.weights, words=True),
+                    Cell(count(gap.examples), value=gap.examples),
+                ],
+            )
+            for gap in missing
+        ]
+        if missing:
+            yield Note(GUIDE, "doubt", "Unfinished.")
+            yield Table(
+                "Not run, and on how many examples.", "Check", ("Run", "Weights", "Examples"), rows, style="tall"
+            )
 
 
 def counts_in(check: str, threat: Budget, recorded: object) -> bool:

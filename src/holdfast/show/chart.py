@@ -114,6 +114,7 @@ class Chart:
         from_zero: whether the axis of values begins at 0.
         log_x: whether the positions have a logarithmic axis.
         log_y: whether the values have one.
+        alone: whether it is about one run, which its title names, so that colours tell kinds of lines.
     """
 
     title: str
@@ -129,3 +130,4 @@ class Chart:
     from_zero: bool = True
     log_x: bool = False
     log_y: bool = False
+    alone: bool = False

@@ -54,25 +54,14 @@ class Figure:
         title: heading.
         keys: legend.
         spec: data and layout for plotly; colours are names of variables of the style sheet.
+        note: what is seen in it, in a sentence or two; empty for none.
     """
 
     identifier: str
     title: str
     keys: tuple[Key, ...]
     spec: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Told:
-    """A chart with what is seen in it.
-
-    Args:
-        figure: the chart.
-        words: a sentence or two.
-    """
-
-    figure: Figure
-    words: str
+    note: str = ""
 
 
 def figure(chart: Chart, labels: Sequence[str], identifier: str) -> Figure:
@@ -80,7 +69,7 @@ def figure(chart: Chart, labels: Sequence[str], identifier: str) -> Figure:
 
     Kinds that are points alone are told by their symbols in the same way. Intervals of steps are bands behind them.
     """
-    kinds = _Kinds.of(chart)
+    kinds, labels = _Kinds.of(chart), [""] if chart.alone else labels
     styles = [kinds.style(curve, several=len(labels) > 1) for curve in chart.curves]
     areas = [_area(band.above, band.below, BAND, 0.16, plain(band.kind)) for band in chart.bands]
     areas += [
@@ -95,11 +84,6 @@ def figure(chart: Chart, labels: Sequence[str], identifier: str) -> Figure:
     boxes = [_box(box, box.run if len(labels) > 1 else 0) for box in chart.boxes]
     spec = {"data": [*areas, *traces, *boxes], "layout": _layout(chart)}
     return Figure(identifier, chart.title, _keys(chart, labels, kinds), spec)
-
-
-def figures(charts: Sequence[Chart], labels: Sequence[str], name: str) -> list[Figure]:
-    """Draw charts; their elements on the page are called `name-0`, `name-1` and so on."""
-    return [figure(chart, labels, f"{name}-{number}") for number, chart in enumerate(charts)]
 
 
 @dataclass(frozen=True)

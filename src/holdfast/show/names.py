@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 NORMS = {"linf": "ℓ∞", "l2": "ℓ2", "l1": "ℓ1", "l0": "ℓ0"}
-"""Norms as readers know them."""
+"""Norms as readers know them, in the order in which they are shown."""
+
+
+def norm_sign(norm: str) -> str:
+    """A norm as readers know it; any other name as it is."""
+    return NORMS.get(norm, norm)
+
+
+def ordered_norms(norms: Iterable[str]) -> list[str]:
+    """Each norm once: the known ones in their order, then others by name."""
+    order = list(NORMS)
+    return sorted(set(norms), key=lambda norm: (order.index(norm) if norm in order else len(order), norm))
 
 
 def labels(names: Sequence[str]) -> list[str]:

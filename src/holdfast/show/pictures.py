@@ -1,9 +1,10 @@
-"""Pictures that need no script to be drawn: paths and words in a plane, for what charts of lines cannot show."""
+"""Pictures that need no script to be drawn: paths and words in a plane, and images."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from holdfast.show.figures import Key
 
@@ -80,3 +81,33 @@ class Panel:
     style: str
     pictures: Sequence[Picture]
     keys: Sequence[Key] = ()
+
+
+@dataclass(frozen=True)
+class Photo:
+    """Images side by side under one caption.
+
+    Args:
+        images: a data URI and what it shows, of each.
+        caption: what they are.
+        mark: a word that stands out beside the caption, empty for none.
+        note: a smaller line below it, empty for none.
+    """
+
+    images: Sequence[tuple[str, str]]
+    caption: str
+    mark: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Photos:
+    """Images with captions; neither a terminal nor a machine sees them.
+
+    Args:
+        photos: the images.
+        style: how large they are: that of a gallery, or of a strip.
+    """
+
+    photos: Sequence[Photo]
+    style: Literal["pictures", "strip"] = "pictures"

@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
-from holdfast.show.items import Details, Heading, Item
+from holdfast.show.items import Card, Choice, Code, Details, Heading, Item, Note
 from holdfast.show.table import Cell, Table
 
 
 def to_plain(items: Iterable[Item]) -> list[dict[str, Any]]:
-    """Sentences, headings, tables and details; charts hold nothing that the tables beside them lack."""
-    return [_item(item) for item in items if isinstance(item, str | Heading | Table | Details)]
+    """Sentences, headings, tables and what orders them; charts hold nothing that the tables beside them lack."""
+    return [plain for item in items if (plain := _item(item))]
 
 
-def _item(item: str | Heading | Table | Details) -> dict[str, Any]:
+def _item(item: Item) -> dict[str, Any]:
+    """One item; empty for charts, pictures, and guides for readers."""
+    if isinstance(item, Table):
+        rows = [{"name": name, "cells": [_cell(cell) for cell in cells]} for name, cells in item.rows]
+        return {"caption": item.caption, "corner": item.corner, "columns": list(item.columns), "rows": rows}
     if isinstance(item, Heading):
         return {"heading": item.text}
     if isinstance(item, Details):
         return {"details": item.summary, "items": to_plain(item.items)}
-    if isinstance(item, str):
-        return {"text": item}
-    rows = [{"name": name, "cells": [_cell(cell) for cell in cells]} for name, cells in item.rows]
-    return {"caption": item.caption, "corner": item.corner, "columns": list(item.columns), "rows": rows}
+    if isinstance(item, Choice):
+        return {"choice": [{"name": name, "items": to_plain(some)} for name, some in item.options]}
+    if isinstance(item, Card):
+        return {"card": asdict(item)}
+    if isinstance(item, Code):
+        return {"text": item.text}
+    guide = isinstance(item, Note) and item.tone == "guide"
+    return {"text": str(item)} if isinstance(item, str | Note) and not guide else {}
 
 
 def _cell(cell: Cell) -> Any:

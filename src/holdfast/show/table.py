@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Table:
         rows: heading and cells of each row.
         groups: headings above neighbouring columns, with how many each spans; they cover all columns or are empty.
         totals: how many of the last rows sum up the others.
-        dense: whether it has so many columns that they stand close together.
+        style: how a page sets it: columns stand close together, rows scroll, or words need room.
     """
 
     caption: str
@@ -50,7 +50,7 @@ class Table:
     rows: Sequence[tuple[str, Sequence[Cell]]]
     groups: Sequence[tuple[str, int]] = ()
     totals: int = 0
-    dense: bool = False
+    style: Literal["", "dense", "tall", "headline", "wordy", "facts"] = ""
 
 
 def coloured(rows: Sequence[tuple[str, Sequence[Cell]]]) -> list[tuple[str, Sequence[Cell]]]:

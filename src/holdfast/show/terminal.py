@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from holdfast.show.items import Details, Heading, Item
+from holdfast.show.items import Card, Choice, Details, Heading, Item, Note
 from holdfast.show.table import Cell, Table
 from holdfast.show.text import one_line
 
@@ -24,13 +24,27 @@ def draw(items: Iterable[Item], console: Console) -> None:
     for item in items:
         if isinstance(item, Table):
             console.print(rich_table(item))
-        elif isinstance(item, str | Heading):
-            text = item if isinstance(item, str) else item.text
-            console.print(Text(_line(text), style="" if isinstance(item, str) else "bold"))
-        elif isinstance(item, Details) and item.printed:
+        elif isinstance(item, Details) and item.open:
             draw(item.items, console)
-        elif isinstance(item, Details):
-            console.print(Text(f"{_line(item.summary)}: see the report or --json.", style="dim"))
+        else:
+            for line, style in _lines(item):
+                console.print(Text(_line(line), style=style))
+
+
+def _lines(item: Item) -> Iterator[tuple[str, str]]:
+    """Each line of what is no table, with its style; charts, pictures and guides have none."""
+    if isinstance(item, str):
+        yield item, ""
+    elif isinstance(item, Heading):
+        yield item.text, "bold"
+    elif isinstance(item, Card):
+        yield f"{item.title}: {item.lead}", ""
+    elif isinstance(item, Note) and item.tone != "guide":
+        yield str(item), "dim" if item.tone == "missing" else ""
+    elif isinstance(item, Details):
+        yield f"{item.summary}: see the report or --json.", "dim"
+    elif isinstance(item, Choice):
+        yield f"{', '.join(name for name, _ in item.options)}: see the report or --json.", "dim"
 
 
 def rich_table(table: Table) -> RichTable:
@@ -42,9 +56,11 @@ def rich_table(table: Table) -> RichTable:
     shown = RichTable(box=box.SIMPLE_HEAD, title=_line(table.caption), title_justify="left", pad_edge=False)
     shown.add_column(Text(_line(table.corner)), overflow="fold")
     words = [cell.words for cell in table.rows[0][1]] if table.rows else []
+    groups = [name for name, width in table.groups for _ in range(width)] or [""] * len(table.columns)
     for number, column in enumerate(table.columns):
         left = words[number : number + 1] == [True]
-        shown.add_column(Text(_line(column)), justify="left" if left else "right", overflow="fold")
+        heading = "\n".join(_line(part) for part in (groups[number], column) if part)
+        shown.add_column(Text(heading), justify="left" if left else "right", overflow="fold")
     for name, cells in table.rows:
         shown.add_row(Text(_line(name)), *[Text(_line(_text(cell))) for cell in cells])
     return shown

@@ -179,7 +179,7 @@ def _centroids(name: str, answer: Answer) -> Table:
         (names[i], [Cell("") if i == j else _cell(value, scale, True) for j, value in enumerate(row)])
         for i, row in enumerate(record["centroid_distance"])
     ]
-    return Table(f"Distances of the centroids, {name}", "Class", names, rows, dense=True)
+    return Table(f"Distances of the centroids, {name}", "Class", names, rows, style="dense")
 
 
 def _cell(value: float | None, scale: tuple[float, float] | None = None, good: bool = False) -> Cell:

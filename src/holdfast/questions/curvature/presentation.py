@@ -66,7 +66,7 @@ def presentation(answers: Answers) -> Iterator[Item]:
             tuple(_grouped(one) for _, one in alike), False, log_y=True,
         )  # fmt: skip
     numbers: list[Item] = [_quantiles(some), _lowest_table(some), CORRELATIONS, _group_table(some)]
-    yield Details("Curvature and right answers under noise in numbers", numbers, printed=True)
+    yield Details("Curvature and right answers under noise in numbers", numbers, open=True)
 
 
 def _way(answer: Answer) -> str:

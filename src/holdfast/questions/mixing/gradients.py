@@ -212,11 +212,11 @@ def _overview(summaries: Mapping[str, MagnitudeSummary]) -> Table:
 def _by_class(summary: MagnitudeSummary, classes: Sequence[str], points: str) -> Iterator[Table]:
     """Medians of each class, and correlations of few classes."""
     rows = [(f"{who} network", [number(column[len(column) // 2]) for column in getattr(summary, who)]) for who in SIDES]
-    yield Table(f"Median gradient magnitudes, {points}", "Network", classes, rows, dense=True)
+    yield Table(f"Median gradient magnitudes, {points}", "Network", classes, rows, style="dense")
     if len(classes) <= MOST:
         names = _both(classes)
         rows = [(name, [*map(_correlation, row)]) for name, row in zip(names, summary.correlation, strict=True)]
-        yield Table(f"Correlations of gradient magnitudes, {points}", "Class", names, rows, dense=True)
+        yield Table(f"Correlations of gradient magnitudes, {points}", "Class", names, rows, style="dense")
 
 
 def _both(classes: Sequence[str]) -> list[str]:

@@ -37,7 +37,7 @@ def presentation(answers: Answers) -> Iterator[Item]:
     yield _foreseen_table(some)
     yield from charts(some)
     yield _reach_table(some)
-    yield Details("Losses and expansions at every point", [*map(_curve_table, some)], printed=True)
+    yield Details("Losses and expansions at every point", [*map(_curve_table, some)], open=True)
     yield Details("Single images in numbers", [IMAGES, _image_table(some)])
 
 

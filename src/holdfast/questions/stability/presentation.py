@@ -75,7 +75,7 @@ def presentation(answers: Answers) -> Iterator[Item]:
     yield Chart("Features that stay within δ", distance, inside, True, log_x=True)
     if gaps:
         yield Chart("Change of the loss outside δ", distance, gaps, False, log_x=True)
-    yield Details("Stability and bounds at each distance", [_table(some)], printed=True)
+    yield Details("Stability and bounds at each distance", [_table(some)], open=True)
     yield THEOREM
     for one in some:
         yield f"{one.name}: {_upper(one.curve)} {_lower(one.curve)} {_premise(one)}"

@@ -127,7 +127,7 @@ def _by_class(answers: Answers) -> Table:
 
     rows = [(name, [cell(means.get(which)) for which in classes]) for name, _, means in groups]
     names = [groups[0][1].class_name(which) for which in classes]
-    return Table("Mean boundary thickness by predicted class", "Run", names, rows, dense=True)
+    return Table("Mean boundary thickness by predicted class", "Run", names, rows, style="dense")
 
 
 def _means(answer: Answer) -> dict[int, float]:

@@ -32,19 +32,19 @@
   const show = (theme, width) => {
     if (theme) root.dataset.theme = theme;
     else delete root.dataset.theme;
-    button.setAttribute("aria-pressed", String(dark()));
+    button?.setAttribute("aria-pressed", String(dark()));
     draw(width);
   };
-  button.addEventListener("click", () => show(dark() ? "light" : "dark"));
+  button?.addEventListener("click", () => show(dark() ? "light" : "dark"));
   system.addEventListener("change", () => show(root.dataset.theme));
   show();
 
-  const select = document.getElementById("panel");
-  const choose = () => {
-    for (const panel of document.querySelectorAll(".panel")) panel.hidden = panel.id !== select.value;
-  };
-  select.addEventListener("change", choose);
-  choose();
+  for (const select of document.querySelectorAll(".pick select")) {
+    const panels = [...select.options].map((option) => document.getElementById(option.value));
+    const choose = () => panels.forEach((panel) => { panel.hidden = panel.id !== select.value; });
+    select.addEventListener("change", choose);
+    choose();
+  }
 
   // On paper everything is light and open, and charts are as wide as a page.
   let before;

@@ -1,4 +1,4 @@
-"""Certificates: how many examples hold how far."""
+"""What certifiers proved: how many examples hold how far."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from holdfast.report.curves import NORMS
 from holdfast.report.runs import RunData
-from holdfast.report.shares import Share
-from holdfast.report.tables import share_cell
+from holdfast.report.shares import Share, counted_share, ends_of
 from holdfast.results.certified_radii import (
     average_certified_radius,
     certified_area,
@@ -22,13 +20,15 @@ from holdfast.results.certified_radii import (
 )
 from holdfast.results.recorded_checks import Check, checks_of
 from holdfast.show.chart import Chart, Curve
+from holdfast.show.names import norm_sign, ordered_norms
 from holdfast.show.numbers import MISSING, count, decimal, short
 from holdfast.show.table import Cell, Table
-from holdfast.statistics import wilson
 from holdfast.traits import NETWORK
 
 LIMIT = 1000  # steps of a curve at most; where there are more radii, it is exact at so many of equal distance
 TRAPEZOIDS = 100  # of the smallest area, about
+STEP = 1 / 255
+"""The least change of an 8-bit image, the same in every norm."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,15 @@ class Proof:
     summary: dict[str, Any]
     radii: NDArray[np.float64]
     examples: int
+
+    def heading(self, runs: Sequence[RunData]) -> str:
+        """The name of its row."""
+        return runs[self.place].heading(self.weights, self.check.name)
+
+    @property
+    def fine(self) -> int:
+        """How many radii are above 0 and below the resolution of 8-bit images."""
+        return int(((self.radii > 0) & (self.radii < STEP)).sum())
 
     @property
     def smoothed(self) -> bool:
@@ -90,15 +99,15 @@ def certified_charts(runs: Sequence[RunData], proofs: Sequence[Proof]) -> tuple[
     """Certified accuracy of all runs' main weights, for each norm: of networks, and of smoothed networks."""
     main = [one for one in proofs if one.weights == runs[one.place].weights[0]]
     charts = []
-    for norm in _norms(main):
+    for norm in ordered_norms(one.norm for one in main):
         for smoothed in (False, True):
             chosen = [one for one in main if (one.norm, one.smoothed) == (norm, smoothed)]
             if chosen:
                 far = max((float(one.radii[-1]) for one in chosen if len(one.radii)), default=0.0)
                 curves = tuple(certified_curve(one, one.place, one.check.name, far) for one in chosen)
                 whose = "smoothed network" if smoothed else "network"
-                axis = f"radius in {NORMS.get(norm, norm)}"
-                charts.append(Chart(f"Certified accuracy of the {whose}, {NORMS.get(norm, norm)}", axis, curves, True))
+                axis = f"radius in {norm_sign(norm)}"
+                charts.append(Chart(f"Certified accuracy of the {whose}, {norm_sign(norm)}", axis, curves, True))
     return tuple(charts)
 
 
@@ -108,13 +117,12 @@ def certified_curve(one: Proof, place: int, kind: str, far: float) -> Curve:
     if len(at) > LIMIT:
         at = np.linspace(0.0, float(one.radii[-1]), LIMIT)
     shares = [*(one.share(float(radius)) for radius in at), counted_share(0, one.examples)]
-    y, low, high = (tuple(getattr(share, key) for share in shares) for key in ("value", "low", "high"))
-    return Curve(place, kind, (*at.tolist(), far), y, low, high, form="until")
+    return Curve(place, kind, (*at.tolist(), far), *ends_of(shares), form="until")
 
 
 def certificate_table(runs: Sequence[RunData], proofs: Sequence[Proof]) -> Table:
     """One line for each certificate: accuracy, abstentions, average radius, area and cost."""
-    steps = {norm: _step(proofs, norm) for norm in _norms(proofs)}
+    steps = {norm: _step(proofs, norm) for norm in ordered_norms(one.norm for one in proofs)}
     rows = []
     for one in proofs:
         summary = one.summary
@@ -123,13 +131,13 @@ def certificate_table(runs: Sequence[RunData], proofs: Sequence[Proof]) -> Table
         interval = MISSING if summary["low"] is None else f"[{short(summary['low'])}, {short(summary['high'])}]"
         cells = [
             Cell(count(one.examples)),
-            share_cell(one.share(0.0)),
+            one.share(0.0).cell(),
             Cell(count(summary["abstained"])),
-            Cell(f"{short(summary['average'])} in {NORMS.get(one.norm, one.norm)}", interval),
-            Cell(short(area), f"step {short(steps[one.norm])}"),
+            Cell(f"{short(summary['average'])} in {norm_sign(one.norm)}", interval, value=summary["average"]),
+            Cell(short(area), f"step {short(steps[one.norm])}", value=area),
             Cell(decimal(summary["queries"])),
         ]
-        rows.append((_heading(runs, one), cells))
+        rows.append((one.heading(runs), cells))
     return Table(
         "What was certified. Wrong and missing answers have the radius 0; brackets are 95 % intervals.",
         "Certificate",
@@ -145,37 +153,20 @@ def certificate_table(runs: Sequence[RunData], proofs: Sequence[Proof]) -> Table
     )
 
 
-def certified_tables(runs: Sequence[RunData], proofs: Sequence[Proof]) -> tuple[Table, ...]:
-    """For each norm, the certified accuracy at round radii."""
+def certified_tables(runs: Sequence[RunData], proofs: Sequence[Proof], radii: Sequence[float] = ()) -> list[Table]:
+    """For each norm, the certified accuracy at some radii, or at round ones."""
     tables = []
-    for norm in _norms(proofs):
+    for norm in ordered_norms(one.norm for one in proofs):
         chosen = [one for one in proofs if one.norm == norm]
-        radii = round_radii(max(one.summary["largest"] for one in chosen))
-        rows = [(_heading(runs, one), [share_cell(one.share(radius)) for radius in radii]) for one in chosen]
-        where = f"within a radius in {NORMS.get(norm, norm)}"
+        shown = radii or round_radii(max(one.summary["largest"] for one in chosen))
+        rows = [(one.heading(runs), [one.share(radius).cell() for radius in shown]) for one in chosen]
+        where = f"within a radius in {norm_sign(norm)}"
         caption = f"Certified accuracy: share of the examples that are right and hold {where}."
-        tables.append(Table(caption, "Certificate", [f"r = {short(radius)}" for radius in radii], rows))
-    return tuple(tables)
-
-
-def counted_share(number: int, examples: int) -> Share:
-    """So many of the examples, with Wilson's interval."""
-    ends = wilson(number, examples)
-    return Share(number / examples, ends.low, ends.high)
+        tables.append(Table(caption, "Certificate", [f"r = {short(radius)}" for radius in shown], rows))
+    return tables
 
 
 def _step(proofs: Sequence[Proof], norm: str) -> float:
     """One width of trapezoids for all certificates in a norm, so that their areas compare; narrow for each of them."""
     largest = [one.summary["largest"] for one in proofs if one.norm == norm and one.summary["largest"] > 0]
     return round_step(min(largest, default=1.0), TRAPEZOIDS)
-
-
-def _heading(runs: Sequence[RunData], one: Proof) -> str:
-    run = runs[one.place]
-    weights = f", {one.weights} weights" if len(run.weights) > 1 else ""
-    return f"{run.label}{weights}: {one.check.name}"
-
-
-def _norms(proofs: Sequence[Proof]) -> list[str]:
-    order = list(NORMS)
-    return sorted({one.norm for one in proofs}, key=lambda n: (order.index(n) if n in order else len(order), n))

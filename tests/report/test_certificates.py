@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from holdfast.report import read_runs, write_report
-from holdfast.report.brackets import ATTACKED, BETWEEN, CERTIFIED, brackets_of
-from holdfast.report.certified import LIMIT, proofs_of
+from holdfast.report.certificates import ATTACKED, BETWEEN, CERTIFIED, brackets_of
+from holdfast.report.proofs import LIMIT, proofs_of
 from holdfast.statistics import wilson
 from tests.report.factory import FakeCheck, make_run, nearest, pgd, proved
 from tests.report.reading import Read, read
@@ -27,7 +27,7 @@ FMN = nearest("fmn", 1.0, [0.2, 0.4, None, 0.35, 0.0, 0.1], norm="l2")
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.report.page.plotly_script", lambda: "")
+    monkeypatch.setattr("holdfast.show.page.plotly_script", lambda: "")
 
 
 def report(tmp_path: Path, *runs: Path) -> Read:
@@ -51,7 +51,7 @@ def height(trace: dict[str, Any], at: float) -> float:
 
 def test_the_curve_is_exact_at_every_radius(tmp_path: Path) -> None:
     page = one(tmp_path, MARGIN)
-    curve = lines(page, "certified-0")[MARGIN.name]
+    curve = lines(page, "certificates-0")[MARGIN.name]
     assert curve["x"] == [0, 0.1, 0.2, 0.3, 0.3]
     assert curve["y"] == [4 / 6, 4 / 6, 3 / 6, 2 / 6, 0]  # at a radius itself it still counts
     assert curve["line"]["shape"] == "vh"
@@ -61,7 +61,7 @@ def test_the_curve_is_exact_at_every_radius(tmp_path: Path) -> None:
 
 
 def test_intervals_are_a_band_of_steps_behind_the_curve(tmp_path: Path) -> None:
-    (band, curve) = one(tmp_path, proved([0.1, None])).specs["certified-0"]["data"]
+    (band, curve) = one(tmp_path, proved([0.1, None])).specs["certificates-0"]["data"]
     low, high, none = wilson(1, 2).low, wilson(1, 2).high, wilson(0, 2)
     assert (band["fill"], band["hoverinfo"], band["line"]["width"]) == ("toself", "skip", 0)
     corners = list(zip(band["x"], band["y"], strict=True))
@@ -72,7 +72,7 @@ def test_intervals_are_a_band_of_steps_behind_the_curve(tmp_path: Path) -> None:
 
 def test_very_many_radii_are_drawn_on_a_grid_where_they_are_exact(tmp_path: Path) -> None:
     radii = np.random.default_rng(0).random(3 * LIMIT).tolist()
-    curve = lines(one(tmp_path, proved(radii)), "certified-0")["margin norm=l2"]
+    curve = lines(one(tmp_path, proved(radii)), "certificates-0")["margin norm=l2"]
     assert len(curve["x"]) == LIMIT + 1
     for x, y in list(zip(curve["x"], curve["y"], strict=True))[:LIMIT:100]:
         assert y == np.mean(np.array(radii) >= x)
@@ -80,12 +80,12 @@ def test_very_many_radii_are_drawn_on_a_grid_where_they_are_exact(tmp_path: Path
 
 def test_networks_and_smoothed_networks_have_charts_of_their_own_in_each_norm(tmp_path: Path) -> None:
     page = one(tmp_path, MARGIN, proved(RADII, norm="linf"), SMOOTHED, proved([0.1] * 6, method="smoothing", sigma=0.5))
-    assert [sorted(lines(page, f"certified-{n}")) for n in range(3)] == [
+    assert [sorted(lines(page, f"certificates-{n}")) for n in range(3)] == [
         ["margin norm=linf"],
         ["margin norm=l2"],
         ["smoothing norm=l2 sigma=0.25", "smoothing norm=l2 sigma=0.5"],
     ]
-    assert "certified-3" not in page.specs
+    assert "certificates-3" not in page.specs
 
 
 def test_the_table_tells_accuracy_abstentions_average_area_and_samples(tmp_path: Path) -> None:
@@ -112,21 +112,21 @@ def test_areas_of_one_norm_have_one_step_that_is_narrow_for_the_smallest(tmp_pat
 def test_several_runs_are_lines_of_one_chart(tmp_path: Path) -> None:
     runs = [make_run(tmp_path / name, [MARGIN, FMN, CLEAN], name=f"digits/{name}") for name in ("a", "b")]
     page = report(tmp_path, *runs)
-    assert sorted(lines(page, "certified-0")) == ["a", "b"]
-    assert [sorted(lines(page, f"bracket-{n}")) for n in range(2)] == [sorted([CERTIFIED, ATTACKED])] * 2
+    assert sorted(lines(page, "certificates-0")) == ["a", "b"]
+    assert [sorted(lines(page, f"certificates-{n}")) for n in (1, 2)] == [sorted([CERTIFIED, ATTACKED])] * 2
     assert list(page.table("What was certified"))[1:] == ["a: margin norm=l2", "b: margin norm=l2"]
 
 
 def test_one_plot_has_proof_attack_and_what_lies_between(tmp_path: Path) -> None:
     fixed = replace(pgd(0.25, [F, T, T, T, F, F], norm="l2"), norm="l2", distance=[0.1] * 6)
     page = one(tmp_path, MARGIN, CLEAN, FMN, fixed)
-    found = lines(page, "bracket-0")
+    found = lines(page, "certificates-1")
     # Nearest breaks at 0.1, 0.4, nowhere, 0.35, 0.0 and 0.1.
     attacked, certified = found[ATTACKED], found[CERTIFIED]
     assert (attacked["x"], attacked["line"]["shape"]) == ([0, 0.1, 0.35, 0.4], "hv")
     assert attacked["y"] == [5 / 6, 3 / 6, 2 / 6, 1 / 6]
     assert certified["x"][-1] == attacked["x"][-1] == 0.4
-    bands = [trace for trace in page.specs["bracket-0"]["data"] if trace.get("fill")]
+    bands = [trace for trace in page.specs["certificates-1"]["data"] if trace.get("fill")]
     assert bands[0]["name"] == BETWEEN
     assert BETWEEN in page.words
     assert "certified ≤ true ≤ attacked" in page.words
@@ -138,7 +138,7 @@ def test_the_certified_curve_is_never_above_the_attacked_one_where_nothing_is_re
     radii = rng.random(50)
     far = [None if number % 7 == 0 else float(r + rng.random()) for number, r in enumerate(radii)]
     page = one(tmp_path, proved(radii.tolist()), nearest("fmn", 3.0, far, norm="l2"))
-    found = lines(page, "bracket-0")
+    found = lines(page, "certificates-1")
     for radius in rng.random(200) * 2:
         assert height(found[CERTIFIED], radius) <= height(found[ATTACKED], radius) + 1e-12
     assert "refuted" not in page.words
@@ -153,14 +153,14 @@ def test_both_curves_are_about_the_same_examples(tmp_path: Path) -> None:
 
 def test_smoothed_networks_have_no_attack_line_and_the_page_says_why(tmp_path: Path) -> None:
     page = one(tmp_path, SMOOTHED, FMN, CLEAN)
-    assert "bracket-0" not in page.specs
+    assert "certificates-1" not in page.specs
     assert "have no attack line. They speak of the network averaged over noise" in page.words
     assert "refuted" not in page.words  # fmn is inside its radii, which is no error
 
 
 def test_without_an_attack_in_its_norm_a_network_is_bounded_from_below_only(tmp_path: Path) -> None:
     page = one(tmp_path, MARGIN, CLEAN, nearest("fmn", 1.0, [0.2] * 6, norm="linf"))
-    assert "bracket-0" not in page.specs
+    assert "certificates-1" not in page.specs
     assert "No attack in ℓ2 was run on net beside margin norm=l2" in page.words
     assert "have no attack line" not in page.words
 
@@ -220,5 +220,5 @@ def test_comparisons_leave_certificates_out_of_the_worst_case(tmp_path: Path) ->
 
 def test_nothing_certified_at_all_is_no_accident(tmp_path: Path) -> None:
     page = one(tmp_path, proved([None, None]), nearest("fmn", 1.0, [None, None], norm="l2"))
-    assert lines(page, "certified-0")["margin norm=l2"]["y"] == [0, 0]
+    assert lines(page, "certificates-0")["margin norm=l2"]["y"] == [0, 0]
     assert page.table("What was certified")["net: margin norm=l2"][3].startswith("0 in ℓ2")
