@@ -8,8 +8,7 @@ import time
 import pytest
 import typer
 
-from holdfast.cli.overview import short_names
-from holdfast.cli.screen import between_steps, interrupt_on_kill, interval, percent, resumable, table
+from holdfast.cli.screen import Bar, between_steps, interrupt_on_kill, resumable, table
 from holdfast.errors import HoldfastError
 
 
@@ -96,19 +95,7 @@ def test_tables_show_brackets_and_odd_names_as_they_are(capsys):
     assert "\x1b" not in out
 
 
-def test_shares_for_people():
-    assert (percent(0.1234), interval(0.05, 1.0)) == ("12.3 %", "[5.0, 100.0]")
-
-
-@pytest.mark.parametrize(
-    ("names", "short"),
-    [
-        (["r/a/seed-0", "r/b/seed-0"], ["a/seed-0", "b/seed-0"]),
-        (["r/a/seed-0", "r/a/seed-1"], ["seed-0", "seed-1"]),
-        (["r/a", "s/a"], ["r/a", "s/a"]),
-        (["r/seed-0"], ["r/seed-0"]),
-        (["ra/x", "rb/x"], ["ra/x", "rb/x"]),
-    ],
-)
-def test_names_lose_what_they_share(names, short):
-    assert short_names(names) == short
+def test_the_bar_is_silent_where_there_is_no_terminal(capsys):
+    with Bar().stage("train") as show:
+        show(1, 2, "note")
+    assert capsys.readouterr() == ("", "")

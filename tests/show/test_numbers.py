@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast.cli import screen, search
 from holdfast.questions.features import presentation as features
 from holdfast.questions.mixing.gradients import correlation_text
 from holdfast.report import robustbench, training
@@ -53,8 +52,6 @@ def test_charts_have_four_digits(value: float, expected: float) -> None:
         numbers.count,
         numbers.decimal,
         correlation_text,
-        lambda value: screen.percent(value),
-        lambda value: screen.interval(value, value),
         lambda value: robustbench._percent(Share(value, 0.0, 1.0)),
         lambda value: (
             features._cell({"clean": {"silhouette": {"value": value, "error": 0.0}}}, "clean", "silhouette").note
@@ -66,9 +63,7 @@ def test_zero_has_no_sign(write: Callable[[float], str], value: float) -> None:
     assert "−" not in write(value)
 
 
-@pytest.mark.parametrize(
-    "write", [numbers.short, lambda v: training._measured(v).text, lambda v: search._value(v, False)]
-)
+@pytest.mark.parametrize("write", [numbers.short, lambda v: training._measured(v).text])
 def test_a_rounded_zero_has_no_sign(write: Callable[[float], str]) -> None:
     assert write(-0.0) == "0"
 

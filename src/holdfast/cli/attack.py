@@ -16,6 +16,7 @@ from holdfast.cli.options import Json
 from holdfast.cli.output import echo_json
 from holdfast.cli.request import Request
 from holdfast.cli.screen import resumable, say
+from holdfast.cli.sections import show_overview
 from holdfast.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def command(
     from holdfast.cli.outcome import Outcome
     from holdfast.conduct import check_network
     from holdfast.corruptions import Clean
-    from holdfast.report import write_report
+    from holdfast.report import read_run, write_report
 
     request = Request(
         verb="attack", run=run, network=network, images=images, work=work, order=order, budget=budget
@@ -93,7 +94,8 @@ def command(
     if as_json:
         echo_json({**outcome.record(), "saved": saved, "report": str(report)})
     else:
-        outcome.show()
+        show_overview([read_run(ready.run.path).only(outcome.weights, outcome.checks)])
+        say(outcome.distance)
         for what, where in saved.items():
             say(f"{what}: {where}")
         if saving.points is not None and not saved:

@@ -1,4 +1,4 @@
-"""What one certifier proved of one network, for people and for machines."""
+"""What one certifier proved of one network, as a record for machines."""
 
 from __future__ import annotations
 
@@ -115,36 +115,7 @@ class Certified:
         ends = wilson(correct, examples)
         return {"accuracy": correct / examples, "low": ends.low, "high": ends.high}
 
-    def show(self) -> None:
-        """For people."""
-        from holdfast.cli.screen import say, table
-
-        summary = self.summary
-        who = "smoothed network" if self.smoothed else "network, certified"
-        rows = [["network", *_words(self.clean)]] if self.clean else []
-        rows.append([who, *_words(self._accuracy())])
-        title = f"{self.run} ({self.weights}), {summary['examples']} images: {self.certificate}"
-        table(["accuracy on clean images", "", "95 % interval"], rows, title=title)
-        curve = [[f"{point['radius']:g}", *_words(point)] for point in self.curve]
-        table([f"{summary['norm']} radius at least", "certified", "95 % interval"], curve)
-        ends = "" if summary["low"] is None else f" [{summary['low']:.4g}, {summary['high']:.4g}]"
-        average, largest = f"{summary['average']:.4g}{ends}", f"{summary['largest']:.4g}"
-        say(f"average certified radius {average} in {summary['norm']}, largest {largest}")
-        if self.fine:
-            say(
-                f"{self.fine} of {summary['examples']} radii are above 0 but below 1/255, the resolution of 8-bit "
-                "images: no other such image lies within them"
-            )
-        say(f"{summary['abstained']} images abstained")
-        what = "samples" if self.smoothed else "forward passes"
-        say(f"{summary['queries']:.1f} {what} per image, {summary['seconds']:.1f} s")
-        for gap in self.left:
-            say(f"not run: {gap.what} on {gap.examples} images")
-        for line in self.warnings:
-            say(line)
-
-
-def _words(share: dict[str, float]) -> list[str]:
-    from holdfast.cli.screen import interval, percent
-
-    return [percent(share["accuracy"]), interval(share["low"], share["high"])]
+    @property
+    def checks(self) -> tuple[str, str]:
+        """The checks that it is about."""
+        return CLEAN, self.certificate

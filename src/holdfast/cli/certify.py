@@ -16,6 +16,7 @@ from holdfast.cli.options import Json
 from holdfast.cli.output import echo, echo_json
 from holdfast.cli.request import Request
 from holdfast.cli.screen import resumable, say
+from holdfast.cli.sections import show
 from holdfast.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -69,7 +70,8 @@ def command(
     from holdfast.cli.certified import Certified
     from holdfast.conduct import check_network
     from holdfast.corruptions import Clean
-    from holdfast.report import write_report
+    from holdfast.report import read_run, write_report
+    from holdfast.report.page import UNITS
 
     request = Request(verb="certify", run=run, network=network, images=images, work=work, budget=budget)
     shown = _radii(radii)
@@ -81,7 +83,8 @@ def command(
     if as_json:
         echo_json({**outcome.record(), "report": str(report)})
     else:
-        outcome.show()
+        data = read_run(ready.run.path).only(outcome.weights, outcome.checks)
+        show([UNITS["summary"](), UNITS["unfinished"](), UNITS["certificates"](radii=shown or ())], [data])
         say(f"device: {ready.device}")
         say(f"report: {report}")
     refute([ready.run])

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.cli.options import Json
-from holdfast.cli.output import echo, echo_json
+from holdfast.cli.output import echo_json
 from holdfast.cli.screen import say
-from holdfast.cli.summary import other_images, show_at_chance, show_summary, summary
+from holdfast.cli.sections import show_overview
+from holdfast.cli.summary import other_images, summary
 from holdfast.errors import LedgerError
 
 if TYPE_CHECKING:
@@ -26,29 +27,24 @@ def command(
     from holdfast.report import read_runs, write_report
     from holdfast.report.compare import comparison
     from holdfast.report.find import find_runs
-    from holdfast.runs import Run
 
     directories = find_runs(runs)
     if len(directories) < 2:
         raise LedgerError(f"{runs[0]}: expected two or more runs to compare; got {len(directories)}")
-    first, *others = read_runs(directories)
+    first, *others = data = read_runs(directories)
     comparisons = [comparison(first, other) for other in others]
     if all(one.problem for one in comparisons):
         raise LedgerError(f"compare: {comparisons[0].problem}")
-    compared = [Run(path) for path in directories]
-    records, note = summary(compared), other_images(compared)
     written = write_report(directories, out) if out else None
     if as_json:
+        from holdfast.runs import Run
+
+        compared = [Run(path) for path in directories]
         paired = [record for one in comparisons for record in _records(one)]
-        output = {"results": records, "paired": paired, "other_images": note}
+        output = {"results": summary(compared), "paired": paired, "other_images": other_images(compared)}
         echo_json({**output, "report": str(written) if written else None})
         return
-    show_summary(records)
-    if note:
-        say(f"not comparable: {note}")
-    show_at_chance(compared)
-    for one in comparisons:
-        _show(one)
+    show_overview(data, "comparison")
     if written:
         say(f"report: {written}")
 
@@ -76,25 +72,3 @@ def _records(one: Comparison) -> list[dict[str, Any]]:
         }
         for (check, pair), adjusted in zip(one.pairs, one.adjusted, strict=True)
     ]
-
-
-def _show(one: Comparison) -> None:
-    from holdfast.cli.screen import table
-
-    if one.problem:
-        echo(f"{one.second} against {one.first}: {one.problem}")
-        return
-    rows = [
-        [
-            check,
-            str(pair.examples),
-            *(f"{-100 * pair.difference:+z.1f}", str(pair.only_second), str(pair.only_first), f"{adjusted:.2g}"),
-        ]
-        for (check, pair), adjusted in zip(one.pairs, one.adjusted, strict=True)
-    ]
-    rows += [[check, *["unknown"] * 5] for check, _ in one.unknown]
-    second, first = (f"{name} (at chance level)" if name in one.at_chance else name for name in (one.second, one.first))
-    title = f"{second} against {first} on {one.on} (p: exact McNemar, Holm-corrected over {len(one.pairs)} tests)"
-    table(["", "pairs", "points", f"only {one.second} right", f"only {one.first} right", "p"], rows, title=title)
-    for check, what in one.unknown:
-        echo(f"unfinished: {check}: {what}")

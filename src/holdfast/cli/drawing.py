@@ -7,8 +7,9 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.cli.output import echo
-from holdfast.cli.screen import Stop, between_steps, mention, percent, say
+from holdfast.cli.screen import Stop, between_steps, mention, say
 from holdfast.cli.tensorboard import Board
+from holdfast.show.numbers import percent
 from holdfast.show.progress import Bar
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from holdfast.cli.output import echo_json
 from holdfast.cli.presets import limits, table
 from holdfast.cli.request import Request
 from holdfast.cli.screen import resumable, say
-from holdfast.cli.summary import show_at_chance, show_left_out, show_summary, summary
+from holdfast.cli.sections import show_overview
+from holdfast.cli.summary import components, summary
 
 Checks = Annotated[
     str | None,
@@ -37,9 +38,8 @@ def command(
     """Evaluate a network under noise, corruptions and attacks; repeat the command to resume."""
     from holdfast.cli import verdicts
     from holdfast.cli.certify import refute
-    from holdfast.cli.outcome import components, show_components
     from holdfast.conduct import check_all
-    from holdfast.report import write_report
+    from holdfast.report import read_run, write_report
 
     request = Request(
         verb="evaluate", run=run, network=network, images=images, work=work, checks=checks, order=order, budget=budget,
@@ -49,16 +49,12 @@ def command(
     done = ready.run
     draw(check_all(ready), quiet=as_json)
     report = write_report([done.path], done.path / "report.html")
-    records = summary([done])
     if as_json:
-        record = {"run": str(done.path), "results": records, "yield": components([done])}
+        record = {"run": str(done.path), "results": summary([done]), "yield": components([done])}
         record |= {"verdicts": verdicts.records([done]), "report": str(report)}
         echo_json(record)
     else:
-        show_summary(records)
-        show_components([done])
-        show_left_out([done])
-        show_at_chance([done])
+        show_overview([read_run(done.path)])
         if remark := limits(checks or ("quick" if network.model is not None else None)):
             say(remark)
         for line in verdicts.failures([done]):

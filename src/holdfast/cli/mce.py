@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,11 +9,10 @@ import typer
 
 from holdfast.cli.options import Json
 from holdfast.cli.output import echo_json
-from holdfast.cli.screen import percent, say, table
+from holdfast.cli.screen import stdout
 from holdfast.errors import RecipeError
 
 if TYPE_CHECKING:
-    from holdfast.report.runs import RunData
     from holdfast.results.corruption_errors import Corrupted
 
 
@@ -27,42 +25,22 @@ def command(
 ) -> None:
     """Mean corruption errors of runs that were checked with common corruptions."""
     from holdfast.report import read_runs
+    from holdfast.report.corruptions import Corruptions, corrupted_runs, reference_of
     from holdfast.report.find import find_runs
     from holdfast.report.same_images import different_images, tested
-    from holdfast.results.corruption_errors import corrupted
+    from holdfast.show.terminal import draw
 
     runs = read_runs(find_runs(paths))
-    errors = [one for run in runs for one in corrupted(run.graded) if one.weights == run.weights[0]]
-    if not errors:
+    results = corrupted_runs(runs)
+    if not results:
         raise RecipeError("mce: expected runs with corruptions by kind and severity, such as `common`; got none")
-    base, others = _reference(reference, errors)
-    records = [_record(one, base.get((one.family, one.source))) for one in errors]
-    note = different_images([tested(run) for run in (*runs, *others)]) or None
+    base, others = reference_of(reference, results)
     if as_json:
-        echo_json({"reference": reference, "runs": records, "other_images": note})
+        note = different_images([tested(run) for run in (*runs, *others)])
+        records = [_record(one, base.get((one.family, one.source)) if reference else None) for _, one in results]
+        echo_json({"reference": reference, "runs": records, "other_images": note or None})
         return
-    relative = [f"relative to {reference}"] if reference else []
-    rows = [_row(one, record, relative=bool(reference)) for record, one in zip(records, errors, strict=True)]
-    table(["run", "mean corruption error, 95 %", *relative, "kinds x severities", "images"], rows)
-    if note:
-        say(f"not comparable: {note}")
-
-
-def _reference(
-    reference: str | None, corrupted_runs: Sequence[Corrupted]
-) -> tuple[Mapping[tuple[str, str], Any], Sequence[RunData]]:
-    """What errors are divided by, for each family and source, and the run that it comes from."""
-    from holdfast.report import read_runs
-    from holdfast.results.corruption_errors import ALEXNET, corrupted
-
-    if reference is None:
-        return {}, ()
-    if reference == "alexnet":
-        families = [(one.family, one.source) for one in corrupted_runs if one.family in ("common", "stored")]
-        return dict.fromkeys(families, ALEXNET), ()
-    (other,) = read_runs([Path(reference)])
-    errors = [one for one in corrupted(other.graded) if one.weights == other.weights[0]]
-    return {(one.family, one.source): one for one in errors}, (other,)
+    draw(Corruptions(reference=reference).present(runs), stdout())
 
 
 def _record(one: Corrupted, divided: Any) -> dict[str, Any]:
@@ -74,18 +52,3 @@ def _record(one: Corrupted, divided: Any) -> dict[str, Any]:
         "relative": None if divided is None else one.mean(divided),
         "errors": one.by_kind(),
     }  # fmt: skip
-
-
-def _row(one: Corrupted, record: Mapping[str, Any], *, relative: bool) -> list[str]:
-    """Errors of one network for people."""
-    extra = ["unknown" if record["relative"] is None else f"{record['relative']:z.4f}"] if relative else []
-    size = f"{record['kinds']} x {len(record['severities'])}"
-    return [f"{one.run}, {one.title}", _mean(record["mce"], record["half"]), *extra, size, str(record["images"])]
-
-
-def _mean(mce: float | None, half: float | None) -> str:
-    from holdfast.show.numbers import give_or_take
-
-    if mce is None:
-        return "not complete"
-    return f"{percent(mce)} {give_or_take(half, lambda half: f'{100 * half:.1f}')}"

@@ -1,4 +1,4 @@
-"""What one attack did to one network, for people and for machines."""
+"""What one attack did to one network, as a record for machines."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holdfast.show.numbers import short
+
 if TYPE_CHECKING:
     import polars as pl
 
     from holdfast.report.shares import Share
     from holdfast.report.unfinished import Gap
-    from holdfast.runs import Run
 
 CLEAN = "clean"
 
@@ -91,29 +92,19 @@ class Outcome:
         bound = {"at_most": share.value} if share.bound else {}
         return {"accuracy": share.value if whole else None, **bound, "low": share.low, "high": share.high}
 
-    def show(self) -> None:
-        """For people."""
-        from holdfast.cli.screen import say, table
+    @property
+    def checks(self) -> tuple[str, str]:
+        """The checks that it is about."""
+        return CLEAN, self.attack
 
-        rows = [[check, *self._words(check)] for check in self.shares]
-        title = f"{self.run} ({self.weights}), {self.numbers['examples']} images"
-        table(["", "accuracy", "95 % interval"], rows, title=title)
-        if (distance := self.numbers["distance"]) is not None:
-            far = f"mean {distance['mean']:.4g}, median {distance['median']:.4g}"
-            say(f"{self.numbers['broken']} images broken; {distance['norm']} distance {far}")
-        say(f"{self.numbers['queries']} queries, {self.numbers['seconds']:.1f} s")
-        if self.components:
-            _show_yield(self.components)
-        for gap in self.left:
-            say(f"not run: {gap.what} on {gap.examples} images")
-        for line in self.warnings:
-            say(line)
-
-    def _words(self, check: str) -> list[str]:
-        share = self.shares[check]
-        if share is None:
-            return ["not run", ""]
-        return [text.replace("\u00a0", " ") for text in (share.text, share.note)]
+    @property
+    def distance(self) -> str:
+        """How many images were broken, and how far they had to be changed."""
+        text = f"{self.numbers['broken']} images broken"
+        if (distance := self.numbers["distance"]) is None:
+            return text
+        far = f"mean {short(distance['mean'])}, median {short(distance['median'])}"
+        return f"{text}; {distance['norm']} distance {far}"
 
 
 def _numbers(rows: pl.DataFrame, wrong: pl.Series) -> dict[str, Any]:
@@ -133,39 +124,3 @@ def _numbers(rows: pl.DataFrame, wrong: pl.Series) -> dict[str, Any]:
         "queries": int(rows["queries"].sum()),
         "seconds": float(rows["seconds"].sum()),
     }
-
-
-def components(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """What each component of the composed attacks of runs did, as plain records."""
-    from holdfast.results import yields
-
-    return [record for run in runs for record in yields(run.ledger.read()).to_dicts()]
-
-
-def show_components(runs: Sequence[Run]) -> None:
-    """Print what each component did, a table for each composed attack."""
-    groups: dict[str, list[dict[str, Any]]] = {}
-    for one in components(runs):
-        groups.setdefault(f"{one['run']} ({one['weights']}): {one['check']}", []).append(one)
-    for title, members in groups.items():
-        _show_yield(members, title)
-
-
-def _show_yield(components: Sequence[dict[str, Any]], title: str | None = None) -> None:
-    from holdfast.cli.screen import table
-
-    rows = [
-        [
-            one["step"],
-            *(str(one[key]) for key in ("tried", "broke", "credited", "waiting")),
-            *(["not run"] * 3 if not one["tried"] else _cost(one)),
-        ]
-        for one in components
-    ]
-    columns = ["component", "tried", "broken", "first to break", "waiting", "queries", "seconds", "broken per second"]
-    table(columns, rows, title=title)
-
-
-def _cost(one: dict[str, Any]) -> list[str]:
-    rate = "-" if one["rate"] is None else f"{one['rate']:.2f}"
-    return [str(one["queries"]), f"{one['seconds']:.1f}", rate]

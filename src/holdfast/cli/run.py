@@ -11,7 +11,8 @@ from holdfast.cli.locks import hold
 from holdfast.cli.options import OUT, Fresh, Json, Only, Out, RecipeFile, Root, Set, TensorBoard, names
 from holdfast.cli.output import echo_json
 from holdfast.cli.screen import resumable, say
-from holdfast.cli.summary import other_images, show_at_chance, show_left_out, show_summary, summary
+from holdfast.cli.sections import show_overview
+from holdfast.cli.summary import other_images, summary
 
 
 @resumable()
@@ -25,6 +26,7 @@ def command(
     from holdfast.cli.certify import refute
     from holdfast.conduct import claim_jobs, is_first, run_jobs
     from holdfast.recipe import load_recipes
+    from holdfast.report import read_runs
 
     recipes = load_recipes(recipe, set_ or (), only=names(only))
     code = allowed_code(recipes, recipe, trust=trust)
@@ -36,18 +38,13 @@ def command(
         return
     runs = [job.run for job in jobs if job.run.ledger.parts()]
     report = out / jobs[0].name.split("/")[0] / "report.html"
-    records = summary(runs)
     if as_json:
         paths = [str(run.path) for run in runs]
-        output = {"runs": paths, "results": records, "verdicts": verdicts.records(runs), "report": str(report)}
+        output = {"runs": paths, "results": summary(runs), "verdicts": verdicts.records(runs), "report": str(report)}
         output |= {"other_images": other_images(runs), "failed": {one.job.name: one.reason for one in failed}}
         echo_json(output)
     else:
-        show_summary(records)
-        if note := other_images(runs):
-            say(f"not comparable: {note}")
-        show_left_out(runs)
-        show_at_chance(runs)
+        show_overview(read_runs([run.path for run in runs]))
         for line in verdicts.failures(runs):
             say(line)
         say(f"device: {place}")

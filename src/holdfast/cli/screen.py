@@ -14,7 +14,6 @@ import typer
 from holdfast.cli.output import echo
 from holdfast.cli.system_errors import PASSING, in_words
 from holdfast.errors import HoldfastError
-from holdfast.show.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,26 +35,11 @@ def table(
     columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str | None = None, numbers: bool = True
 ) -> None:
     """Print a quiet table; columns of numbers (all but the first) are right-aligned."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
+    from holdfast.show.table import Cell, Table
+    from holdfast.show.terminal import rich_table
 
-    shown = Table(box=box.SIMPLE_HEAD, title=title and one_line(title), title_justify="left", pad_edge=False)
-    for number, column in enumerate(columns):
-        shown.add_column(Text(one_line(column)), justify="right" if number and numbers else "left", overflow="fold")
-    for row in rows:
-        shown.add_row(*[Text(one_line(cell)) for cell in row])
-    stdout().print(shown)
-
-
-def percent(share: float) -> str:
-    """A share for people."""
-    return f"{100 * share:z.1f} %"
-
-
-def interval(low: float, high: float) -> str:
-    """An interval of shares for people."""
-    return f"[{100 * low:z.1f}, {100 * high:z.1f}]"
+    body = [(row[0], [Cell(text, words=not numbers) for text in row[1:]]) for row in rows]
+    stdout().print(rich_table(Table(title or "", columns[0], columns[1:], body)))
 
 
 COMPILED = ("polars", "pydantic")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,16 +18,13 @@ from holdfast.cli.code_permission import TrustCode, allowed_code
 from holdfast.cli.device import Device, device_of, trained_on
 from holdfast.cli.options import OUT, Fresh, Json, Out, RecipeFile, Root, Set
 from holdfast.cli.output import echo_json
-from holdfast.cli.screen import Stop, between_steps, percent, resumable, say, table
+from holdfast.cli.screen import Stop, between_steps, resumable, say, stdout
 from holdfast.cli.system_errors import in_words
 from holdfast.errors import HoldfastError, TrainingError
 from holdfast.show.progress import Bar
 
 if TYPE_CHECKING:
     from holdfast.search import Findings, Plan, TrialRecord
-
-SHOWN = 10
-"""Trials in the table on the screen."""
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 SAFE_PATH = "PYTHONSAFEPATH"
@@ -261,57 +257,15 @@ def _record(findings: Findings, directory: Path, files: dict[str, Any]) -> dict[
 
 def _show(findings: Findings, directory: Path, files: dict[str, Any]) -> None:
     """For people."""
-    from holdfast.search.plots import savings
+    from holdfast.search.page import overview
+    from holdfast.show.terminal import draw
 
-    goals, saved = findings.goals, savings(findings)
-    _show_best(findings)
-    states = ("complete", "pruned", "failed", "lost", "running", "waiting")
-    counts = ", ".join(f"{findings.count(state)} {state}" for state in states if findings.count(state))
-    say(f"{len(findings.trials)} trials: {counts}")
-    if findings.count("pruned"):
-        say(
-            f"training took {saved.pruned:.1f} s instead of about {saved.full:.1f} s without pruning: "
-            f"{saved.gain:.2f} times faster, as long as {saved.equivalent:.1f} whole trials"
-        )
+    draw(overview(findings), stdout())
     for trial in findings.trials:
         if trial.state == "failed":
             say(f"trial {trial.number} failed: {trial.error}")
-    if any(goal.split == "test" for goal in goals):
-        say("the objective was measured on test images: their numbers are too good to report")
     if findings.count("running"):
         say(f"{findings.count('running')} trials are under way elsewhere; repeat the command when they have ended")
     for recipe in files["recipes"]:
         say(f"recipe: {recipe}")
     say(f"report: {files['report']}")
-
-
-def _show_best(findings: Findings) -> None:
-    """The trials that no other beats in every goal, or the best few of one goal."""
-    goals = findings.goals
-    shown = findings.best if len(goals) > 1 else _ordered(findings.complete, goals[0].maximize)[:SHOWN]
-    which = "Pareto front" if len(goals) > 1 else f"best {len(shown)} of {len(findings.trials)} trials"
-    rows = [
-        [
-            f"{trial.number:04d}",
-            *(_value(value, goal.share) for value, goal in zip(trial.values, goals, strict=True)),
-            *(_parameter(findings.value(trial, path)) for path in findings.ranges),
-            f"{trial.epochs}/{trial.planned}",
-        ]
-        for trial in shown
-    ]
-    columns = ["trial", *(goal.label for goal in goals), *findings.labels.values(), "epochs"]
-    table(columns, rows, title=f"{findings.name}: {which}")
-
-
-def _ordered(trials: Sequence[TrialRecord], maximize: bool) -> list[TrialRecord]:
-    return sorted(trials, key=lambda trial: -trial.values[0] if maximize else trial.values[0])
-
-
-def _value(value: float, share: bool) -> str:
-    return percent(value) if share else f"{value:z.4g}"
-
-
-def _parameter(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:z.4g}"
-    return value if isinstance(value, str) else json.dumps(value, default=str)

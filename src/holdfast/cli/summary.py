@@ -1,12 +1,9 @@
-"""What runs come to, as records and as a table for people."""
+"""What runs come to, as records for machines."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-
-from holdfast.cli.overview import Overview
-from holdfast.cli.screen import say, table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -123,31 +120,8 @@ def other_images(runs: Sequence[Run]) -> str | None:
     return different_images(tested) or None
 
 
-def show_at_chance(runs: Sequence[Run]) -> None:
-    """Print a line for each network at chance level, with its remedy."""
-    import polars as pl
+def components(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """What each component of the composed attacks of runs did, as plain records."""
+    from holdfast.results import yields
 
-    from holdfast.trust.chance import chance_warnings
-
-    for line in chance_warnings(pl.concat(rows_of(runs))):
-        say(line)
-
-
-def show_left_out(runs: Sequence[Run]) -> None:
-    """Print the checks of one piece that the budget left out; of composed ones the ledger knows."""
-    for run in runs:
-        for weights, left in run.info().get("not_run", {}).items():
-            for what, count in left.items():
-                if ": " not in what:
-                    say(f"not run for lack of time: {what} on {count} images of {run.info().get('name')} ({weights})")
-
-
-def show_summary(records: Sequence[dict[str, Any]]) -> None:
-    """Print accuracies: a row per check, a column per run with its best weights, or per variant over its seeds.
-
-    Corruptions by kind and severity have one row for their mean error.
-    """
-    overview = Overview(records)
-    table(overview.heading(), overview.rows())
-    for line in overview.notes():
-        say(line)
+    return [record for run in runs for record in yields(run.ledger.read()).to_dicts()]

@@ -11,11 +11,12 @@ from holdfast.errors import HoldfastError
 from holdfast.questions.question import Needs
 from holdfast.report.gallery import png
 from holdfast.report.runs import RunData, read_runs
+from holdfast.report.same_images import image_doubts
 from holdfast.results import accuracies
 from holdfast.results.corruption_errors import ALEXNET, Corrupted, corrupted
 from holdfast.results.recorded_checks import checks_of
 from holdfast.show.chart import Chart, Curve
-from holdfast.show.items import Heading, Item, Note
+from holdfast.show.items import Details, Heading, Item, Note
 from holdfast.show.numbers import count, decimal, give_or_take, percent
 from holdfast.show.pictures import Photo, Photos
 from holdfast.show.table import Cell, Table
@@ -46,9 +47,11 @@ class Corruptions:
         results = corrupted_runs(runs)
         if not results:
             return
-        base, _ = reference_of(self.reference, results)
+        base, others = reference_of(self.reference, results)
         yield from (GUIDE, *mean_tables(runs, results, base, self.reference or runs[results[0][0]].label))
-        yield from (*severity_charts(runs, results), *error_maps(runs, results))
+        yield from image_doubts([*runs, *others])
+        yield from severity_charts(runs, results)
+        yield Details("Errors of each kind", error_maps(runs, results), open=len(results) == 1)
         yield from strips(runs)
 
 
@@ -80,10 +83,8 @@ def mean_tables(
     for family, called in _families(results):
         rows = []
         for place, one in (each for each in results if each[1].family == family):
-            mean, relative = one.mean(), relative_mean(one, base.get((one.family, one.source)))
             cells = [
-                Cell("incomplete" if mean is None else percent(mean), give_or_take(one.half, percent) if mean is not None else "", value=mean),
-                Cell("unknown" if relative is None else decimal(relative, 3), value=relative),
+                _mean(one), _relative(relative_mean(one, base.get((one.family, one.source)))),
                 Cell(f"{len(one.kinds)} x {len(one.severities)}"), Cell(count(one.examples), value=one.examples),
             ]  # fmt: skip
             rows.append((f"{runs[place].label}, {one.source}" if one.source else runs[place].label, cells))
@@ -95,6 +96,15 @@ def mean_tables(
 def _families(results: Sequence[tuple[int, Corrupted]]) -> list[tuple[str, str]]:
     """Name and title of each family, in the order of the page."""
     return sorted({(one.family, one.called) for _, one in results}, key=lambda family: family[1].casefold())
+
+
+def _mean(one: Corrupted) -> Cell:
+    mean = one.mean()
+    return Cell("incomplete") if mean is None else Cell(percent(mean), give_or_take(one.half, percent), value=mean)
+
+
+def _relative(value: float | None) -> Cell:
+    return Cell("unknown" if value is None else decimal(value, 3), value=value)
 
 
 def relative_mean(one: Corrupted, base: Corrupted | Mapping[str, float] | None) -> float | None:

@@ -114,7 +114,7 @@ def plane_chart(points: Sequence[Point], lines: Sequence[Mixture], labels: Seque
         Curve(point.place, "run", (point.clean.value,), (point.worst.value,), form="points") for point in points
     )
     chart = Chart(f"Accuracy and robustness, {norm} {short(budget.size)}", "right on clean images", curves, share=True)
-    made = figure(chart, labels, "")
+    made = figure(chart, labels)
     dots = [_dot(trace, point) for trace, point in zip(made.spec["data"], points, strict=True)]
     drawn = [trace for number, one in enumerate(lines) for trace in _line(one, number)]
     layout = made.spec["layout"]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from holdfast.report.runs import RunData
+from holdfast.show.items import Note
 from holdfast.show.numbers import listed
 
 REMEDY = "measure them on the same ones, with the same data.test_subset and data.test_seed"
@@ -38,6 +39,12 @@ def different_images(runs: Sequence[Tested]) -> str:
     if not others:
         return ""
     return f"tested on other images than {runs[0].run}: {listed(others)}; {REMEDY}"
+
+
+def image_doubts(runs: Sequence[RunData]) -> Iterator[Note]:
+    """That runs were tested on other images than the first; nothing if none was."""
+    if note := different_images([tested(run) for run in runs]):
+        yield Note(f"Not all numbers are comparable. Runs {note}.", "doubt", "Check this.")
 
 
 def _same(one: Tested, other: Tested) -> bool:

@@ -11,7 +11,7 @@ import polars as pl
 from holdfast.questions.question import Needs
 from holdfast.report.provenance import doubts
 from holdfast.report.runs import RunData
-from holdfast.report.same_images import different_images, tested
+from holdfast.report.same_images import image_doubts
 from holdfast.report.shares import Share, share_of
 from holdfast.report.worst_cases import WorstCase, worst_cases
 from holdfast.results import accuracies
@@ -40,8 +40,7 @@ class Summary:
     def present(self, runs: Sequence[RunData]) -> Iterator[Item]:
         """A card for each run, then doubts."""
         yield from map(card, runs)
-        if note := different_images([tested(run) for run in runs]):
-            yield _doubt(f"Not all numbers are comparable. Runs {note}.")
+        yield from image_doubts(runs)
         others = (run.rows.filter(run.rows["weights"] != run.weights[0]) for run in runs)
         yield from (_doubt(f"{line}.") for rows in others for line in chance_warnings(rows))
         yield from (_doubt(sentence) for run in runs for sentence in doubts(run))

@@ -48,7 +48,7 @@ def _history(findings: Findings, goal: int) -> Figure:
         Curve(0, "best so far", best.x, best.y, form="steps"),
         Curve(0, "complete trial", points.x, points.y, form="points"),
     )
-    drawn = _drawn(Chart(aim.label, "trial", curves, aim.share, whole=False), f"history-{goal}")
+    drawn = _drawn(Chart(aim.label, "trial", curves, aim.share, whole=False))
     return _hover(drawn, [None, points.numbers])
 
 
@@ -60,9 +60,7 @@ def _intermediate(findings: Findings) -> list[Figure]:
     order = sorted(trials, key=lambda trial: trial.state == "complete")  # grey ones behind
     curves = tuple(Curve(0, str(trial.number), *_columns(trial.steps), form="line") for trial in order)
     share = Goal(score=findings.judged).share
-    drawn = figure(
-        Chart(f"Validation {findings.judged.replace('_', ' ')}", "epoch", curves, share, whole=False), [""], "epochs-0"
-    )
+    drawn = figure(Chart(f"Validation {findings.judged.replace('_', ' ')}", "epoch", curves, share, whole=False), [""])
     for trace, trial in zip(drawn.spec["data"], order, strict=True):
         best, kept = trial in findings.best, trial.state == "complete"
         ink = "var(--series-1)" if best else "var(--series-0)" if kept else QUIET
@@ -77,7 +75,7 @@ def _intermediate(findings: Findings) -> list[Figure]:
 def _importance(findings: Findings, goal: int) -> Figure:
     shares = findings.importance[goal]
     empty = Chart(f"Importance for {findings.goals[goal].label}", "share", (), False)
-    drawn = figure(empty, [""], f"importance-{goal}")
+    drawn = figure(empty, [""])
     names = [plain(findings.labels[path]) for path in shares]
     bars = {
         "type": "bar", "orientation": "h", "x": list(shares.values()), "y": names,
@@ -98,7 +96,7 @@ def _slice(findings: Findings, path: str, goal: int) -> Figure:
     curves = [_some(points, best, "complete trial", keep=False), _some(points, best, "best", keep=True)]
     shown = [(curve, numbers) for curve, numbers in curves if curve.x]
     chart = Chart(f"{aim.label} over {along.title}", along.title, tuple(c for c, _ in shown), aim.share, whole=False)
-    drawn = _hover(_drawn(chart, f"slice-{goal}-{list(findings.ranges).index(path)}"), [n for _, n in shown])
+    drawn = _hover(_drawn(chart), [n for _, n in shown])
     _along(drawn.spec["layout"]["xaxis"], along)
     return drawn
 
@@ -125,9 +123,8 @@ def _contour(findings: Findings, across: str, up: str, goal: int) -> Figure | No
     if seen is None:
         return None
     along, upwards = axis(findings, across), axis(findings, up)
-    places = [list(findings.ranges).index(path) for path in (across, up)]
     chart = Chart(f"{aim.label} over {along.title} and {upwards.title}", along.title, (), aim.share, whole=False)
-    drawn = figure(chart, [""], f"contour-{goal}-{places[0]}-{places[1]}")
+    drawn = figure(chart, [""])
     shading = {
         "type": "contour", "x": seen.x, "y": seen.y, "z": seen.z, "colorscale": SCALE, "reversescale": not aim.maximize,
         "connectgaps": False, "line": {"width": 0.5, "color": QUIET}, "hoverinfo": "skip",
@@ -150,10 +147,10 @@ def _contour(findings: Findings, across: str, up: str, goal: int) -> Figure | No
 
 def _sensitivities(findings: Findings) -> list[Figure]:
     seen = [sensitivity(findings, path) for path in ordered(findings)] if findings.best else []
-    return [drawn for number, one in enumerate(seen) for drawn in _sensitivity(findings, one, number)]
+    return [drawn for one in seen for drawn in _sensitivity(findings, one)]
 
 
-def _sensitivity(findings: Findings, seen: Sensitivity, number: int) -> list[Figure]:
+def _sensitivity(findings: Findings, seen: Sensitivity) -> list[Figure]:
     """Scores that are shares in one chart; others would need an axis of their own."""
     shares = {name: points for name, points in seen.scores.items() if Goal(score=_word(name)).share}
     if not shares or len(next(iter(shares.values())).x) < 2:
@@ -165,7 +162,7 @@ def _sensitivity(findings: Findings, seen: Sensitivity, number: int) -> list[Fig
     along = axis(findings, seen.path)
     title = f"{along.title}{f' with {held}' if held else ''}"
     drawn = _hover(
-        _drawn(Chart(title, along.title, curves, True, whole=False), f"sensitivity-{number}"),
+        _drawn(Chart(title, along.title, curves, True, whole=False)),
         [points.numbers for points in shares.values()],
     )
     _along(drawn.spec["layout"]["xaxis"], along)
@@ -193,14 +190,14 @@ def _front(findings: Findings) -> list[Figure]:
         chart = Chart(
             f"{up.label} against {across.label}", across.label, tuple(c for c, _ in curves), up.share, whole=False
         )
-        made = _hover(_drawn(chart, f"front-{first}-{second}"), [tuple(t.number for t in some) for _, some in curves])
+        made = _hover(_drawn(chart), [tuple(t.number for t in some) for _, some in curves])
         made.spec["layout"]["xaxis"] |= _format(across)
         drawn.append(made)
     return drawn
 
 
-def _drawn(chart: Chart, identifier: str) -> Figure:
-    return _relaxed(figure(chart, [""], identifier))
+def _drawn(chart: Chart) -> Figure:
+    return _relaxed(figure(chart, [""]))
 
 
 def _relaxed(drawn: Figure) -> Figure:

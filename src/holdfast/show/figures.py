@@ -64,7 +64,7 @@ class Figure:
     note: str = ""
 
 
-def figure(chart: Chart, labels: Sequence[str], identifier: str) -> Figure:
+def figure(chart: Chart, labels: Sequence[str], identifier: str = "") -> Figure:
     """Draw a chart: with several runs colour tells runs and dashes tell kinds, with one run both tell kinds.
 
     Kinds that are points alone are told by their symbols in the same way. Intervals of steps are bands behind them.

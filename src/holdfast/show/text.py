@@ -11,11 +11,15 @@ CONTROLS = re.compile(
 )
 
 
+PLAIN = str.maketrans({"\u00a0": " ", "\u202f": " "})
+"""Spaces of typesetters, which people cannot search for on a terminal."""
+
+
 def visible(text: str) -> str:
     r"""The text with every control character written out, such as `\x1b` or `\u202e`."""
     return CONTROLS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def one_line(text: str) -> str:
-    r"""A name or a cell: tabs and line feeds are written out as well."""
-    return visible(text).replace("\n", "\\n").replace("\t", "\\t")
+    r"""A name, a cell or a line of a terminal: tabs and line feeds are written out as well, and spaces are plain."""
+    return visible(text.translate(PLAIN)).replace("\n", "\\n").replace("\t", "\\t")

@@ -1,15 +1,17 @@
 """Tables over seeds: every cell says how many runs it is about, and numbers of different threats stay apart."""
 
-import re
+import json
 
 import pytest
-import torch
-from safetensors.torch import save_file
 
-from holdfast.cli.seeds import Seeds
-from holdfast.cli.summary import other_images, show_summary, summary
+from holdfast.cli.summary import other_images, summary
 from holdfast.parquet import to_parquet
+from holdfast.report import read_runs
+from holdfast.report.accuracy import Accuracy
+from holdfast.report.variants import over_seeds
 from holdfast.runs import Run
+from holdfast.show.items import Details
+from holdfast.show.table import Table
 from tests.report.factory import FakeCheck, composed, make_run, nearest, noise, pgd
 from tests.tampering import put
 
@@ -23,28 +25,36 @@ def run(path, checks, *, seed=0, weights=("best",), variant="v", equal=False, la
         make_run(path / "other", last, name=f"r/{variant}/seed-{seed}", weights=("last",))
         for part in (path / "other" / "ledger").iterdir():
             part.rename(path / "ledger" / part.name)
-    for label in ("best", "last"):
-        content = "same" if equal else label
-        save_file({"a": torch.zeros(1)}, path / f"{label}.safetensors", metadata={"hash": content})
+    facts = json.loads((made / "run.json").read_text())
+    hashes = {label: "same" if equal else label for label in ("best", "last")}
+    weights = {label: {"sha256": digest} for label, digest in hashes.items()}
+    (made / "run.json").write_text(json.dumps({**facts, "weights": weights}))
     return Run(made)
 
 
-def shown(runs, capsys):
-    """The rows of the printed table, by their first cell."""
-    show_summary(summary(runs))
-    lines = [re.split(r"  +", line.strip()) for line in capsys.readouterr().out.splitlines() if line.strip()]
-    return {cells[0]: cells[1:] for cells in lines}
+def table(runs):
+    """The first table of the section, and what stays folded."""
+    items = list(Accuracy().present(read_runs([run.path for run in runs])))
+    shown = next(item for item in items if isinstance(item, Table))
+    return shown, [item for item in items if isinstance(item, Details)]
+
+
+def shown(runs):
+    """The cells of the first table, without the number of examples, by the heading of their row."""
+    rows = table(runs)[0].rows
+    return {name: [" ".join(filter(None, (cell.text, cell.note))).replace("\u00a0", " ") for cell in cells[1:]]
+            for name, cells in rows}  # fmt: skip
 
 
 def clean(right):
     return FakeCheck("clean", correct=[T] * right + [F] * (10 - right))
 
 
-def test_every_threat_has_a_row_and_a_record(tmp_path, capsys):
+def test_every_threat_has_a_row_and_a_record(tmp_path):
     checks = [clean(9), noise(0.5, [F] * 10), pgd(0.1, [T] * 8 + [F] * 2), pgd(0.5, [T] * 6 + [F] * 4, norm="l2")]
     checks.append(nearest("fmn", 2.0, [0.4, 0.4, 0.6, 0.7, 0.8, 0.9, 1.0, 1.0, 1.0, 0.0], norm="l2"))
     one = run(tmp_path / "a", checks)
-    rows = shown([one], capsys)
+    rows = shown([one])
     worst = {name: cells[0].split(" [")[0] for name, cells in rows.items() if name.startswith("worst case")}
     assert worst == {
         "worst case, linf eps=0.1": "80.0 %",
@@ -56,79 +66,82 @@ def test_every_threat_has_a_row_and_a_record(tmp_path, capsys):
     assert records["clean"]["threat"] is None
 
 
-def test_last_weights_of_several_seeds_are_a_mean_over_all_of_them(tmp_path, capsys):
+def test_last_weights_of_several_seeds_are_a_mean_over_all_of_them(tmp_path):
     # Seeds 1 and 2 end with their best weights, which have no rows of their own as last weights.
     runs = [
         run(tmp_path / "0", [clean(9)], seed=0, last=[clean(3)]),
         run(tmp_path / "1", [clean(6)], seed=1, equal=True),
         run(tmp_path / "2", [clean(6)], seed=2, equal=True),
     ]
-    rows = shown(runs, capsys)
-    assert rows["clean"] == ["70.0 % ± 17.3"]
-    assert rows["clean, last weights"] == ["50.0 % ± 17.3"]
+    rows = shown(runs)
+    assert rows["clean"] == ["70.0 % ± 17.3", "50.0 % ± 17.3"]
 
 
-def test_last_weights_that_were_not_checked_are_not_taken_for_the_best_ones(tmp_path, capsys):
+def test_last_weights_that_were_not_checked_are_not_taken_for_the_best_ones(tmp_path):
     runs = [
         run(tmp_path / "0", [clean(9)], seed=0, last=[clean(3)]),
         run(tmp_path / "1", [clean(6)], seed=1),
         run(tmp_path / "2", [clean(6)], seed=0, variant="w"),
         run(tmp_path / "3", [clean(6)], seed=1, variant="w"),
     ]
-    assert shown(runs, capsys)["clean, last weights"] == ["30.0 % [10.8, 60.3] (1 of 2 seeds)", "-"]
+    assert shown(runs)["clean"] == ["75.0 % ± 21.2", "30.0 % [10.8, 60.3], 1 of 2 seeds", "60.0 % ± 0.0"]
+    assert table(runs)[0].groups == (("", 1), ("v", 2), ("w", 1))
 
 
-def test_equal_last_weights_of_every_seed_are_the_same_as_the_best(tmp_path, capsys):
-    runs = [
-        run(tmp_path / "0", [clean(9)], seed=0, last=[clean(3)]),
-        run(tmp_path / "1", [clean(6)], seed=0, variant="w", equal=True),
-    ]
-    assert shown(runs, capsys)["clean, last weights"] == ["30.0 % [10.8, 60.3]", "same as best"]
+def test_many_columns_have_the_main_weights_and_the_rest_is_folded(tmp_path):
+    runs = [run(tmp_path / str(n), [clean(9 - n)], variant=f"v{n}", last=[clean(3)]) for n in range(3)]
+    main, (every, cost) = table(runs)
+    assert main.columns == ("Examples", *["best weights"] * 3)
+    assert every.items[0].columns == ("Examples", *["best weights", "last weights"] * 3)
+    assert not every.open
+    assert not cost.open
 
 
-def test_a_cell_about_fewer_seeds_than_the_heading_says_so(tmp_path, capsys):
+def test_runs_of_the_same_name_are_no_seeds_of_each_other(tmp_path):
+    runs = [run(tmp_path / str(n), [clean(9)]) for n in range(2)]
+    assert len(shown(runs)["clean"]) == 2
+
+
+def test_a_cell_about_fewer_seeds_than_the_heading_says_so(tmp_path):
     runs = [
         run(tmp_path / "0", [clean(9), pgd(0.1, [T] * 10)], seed=0),
         run(tmp_path / "1", [clean(7)], seed=1),
         run(tmp_path / "2", [clean(6)], seed=0, variant="w"),
     ]
-    rows = shown(runs, capsys)
-    assert rows["accuracy [± standard deviation over 2 seeds]"] == ["v", "w"]
-    assert rows["clean"] == ["80.0 % ± 14.1", "60.0 % [31.3, 83.2] (1 seed)"]
-    assert rows["pgd linf eps=0.1 steps=20"] == ["100.0 % [72.2, 100.0] (1 of 2 seeds)", "-"]
+    rows = shown(runs)
+    assert table(runs)[0].caption == "Accuracy in each check, mean ± standard deviation over 2 seeds."
+    assert rows["clean"] == ["80.0 % ± 14.1", "60.0 % [31.3, 83.2], 1 seed"]
+    assert rows["pgd linf eps=0.1 steps=20"] == ["100.0 % [72.2, 100.0], 1 of 2 seeds", "not run"]
 
 
-@pytest.mark.parametrize(
-    ("values", "text"), [([], ""), ([1.0], "1.0 % (1 of 3 seeds)"), ([1.0, 2.0, 3.0], "2.0 % ± 1.0")]
-)
-def test_means_over_seeds(values, text):
-    assert Seeds(3, 3).mean(values, "{:.1f}".format, " %") == text
+@pytest.mark.parametrize(("values", "cell"), [([1.0], ("1.0", "1 of 3 seeds")), ([1.0, 2.0, 3.0], ("2.0", "± 1.0"))])
+def test_means_over_seeds(values, cell):
+    mean = over_seeds(values, "{:.1f}".format, column=3, table=3)
+    assert (mean.text, mean.note) == cell
 
 
-def test_a_worst_case_that_a_check_not_run_could_lower_is_an_upper_bound(tmp_path, capsys):
+def test_a_worst_case_that_a_check_not_run_could_lower_is_an_upper_bound(tmp_path):
     one = run(tmp_path / "a", [clean(9), pgd(0.1, [T] * 8 + [F] * 2), pgd(0.5, [T] * 10, norm="l2")])
     one.record(not_run={"best": {"autoattack linf eps=0.1": 10, "gaussian_noise sigma=0.1": 10}})
-    rows = shown([one], capsys)
+    rows = shown([one])
     assert rows["worst case, linf eps=0.1"][0].startswith("at most 80.0 %")
     assert rows["worst case, l2 eps=0.5"][0].startswith("90.0 %")
     (record,) = [r for r in summary([one]) if r["check"] == "worst case, linf eps=0.1"]
     assert (record["accuracy"], record["at_most"]) == (None, 0.8)
 
 
-def test_what_waits_for_a_component_is_an_upper_bound_in_its_threat(tmp_path, capsys):
-    rows = shown([run(tmp_path / "a", [clean(9), composed("aabswwwwxc")])], capsys)
+def test_what_waits_for_a_component_is_an_upper_bound_in_its_threat(tmp_path):
+    rows = shown([run(tmp_path / "a", [clean(9), composed("aabswwwwxc")])])
     assert rows["worst case, linf eps=0.1"] == rows["autoattack linf eps=0.1"]
     assert rows["worst case, linf eps=0.1"][0].startswith("at most 60.0 %")
 
 
-def test_worst_cases_over_other_checks_are_named(tmp_path, capsys):
+def test_worst_cases_over_other_checks_say_how_many(tmp_path):
     strong = [clean(9), pgd(0.1, [T] * 10), pgd(0.1, [F] * 10, steps=50)]
     runs = [run(tmp_path / "0", strong), run(tmp_path / "1", strong[:2], variant="w")]
-    show_summary(summary(runs))
-    line = "not comparable: 'worst case, linf eps=0.1' of r/w/seed-0 is over other checks than of r/v/seed-0"
-    assert line in capsys.readouterr().out.splitlines()
-    show_summary(summary([*runs[:1], run(tmp_path / "2", strong, variant="w")]))
-    assert "not comparable" not in capsys.readouterr().out
+    assert [cell.rpartition(", ")[2] for cell in shown(runs)["worst case, linf eps=0.1"]] == ["3 checks", "2 checks"]
+    same = shown([*runs[:1], run(tmp_path / "2", strong, variant="w")])
+    assert not any("checks" in cell for cell in same["worst case, linf eps=0.1"])
 
 
 def test_runs_on_other_images_are_named(tmp_path):
