@@ -144,7 +144,7 @@ def test_two_runs_of_one_name_are_told_apart(finished, place):
     assert {record["examples"] for record in said["results"]} == {500}
     assert {str(record["difference"]) for record in said["paired"]} == {"0.0"}
     shown = good("compare", RUN, "more/tiny/seed-0", cwd=place)
-    assert "+0.0" in shown
+    assert "= 0.0" in shown
     assert "-0.0" not in shown
 
 

@@ -63,7 +63,7 @@ def test_mean_errors_are_told_and_divided(tmp_path):
     text = SMALL + f"checks: [clean, {{common: {{kind: {{each: [{kinds}]}}, severity: {{each: [1, 3]}}}}}}]\n"
     (tmp_path / "tiny.yaml").write_text(text.replace("block: 32", "block: 40"))
     shown = good("run", "tiny.yaml", cwd=tmp_path)
-    assert "mean error, common corruptions" in shown
+    assert "Mean corruption error, common corruptions" in shown
     assert "severity=" not in shown
     (plain,) = said("mce", "runs", cwd=tmp_path)["runs"]
     errors = plain["errors"]

@@ -216,7 +216,7 @@ def test_evaluate_shows_what_each_component_of_autoattack_did(place):
     checks = "{autoattack: {threat: {linf: 0.00001}, steps: 3, queries: 10}}"
     command = [*EVALUATE[:-1], checks, "--first", "20"]
     shown = good(*command, cwd=place)
-    assert "first to break" in shown
+    assert "First to break" in shown
     assert all(step in shown for step in ("apgd-ce", "apgd-t", "fab-t", "square"))
     record = said(*command, cwd=place)
     assert [one["step"] for one in record["yield"]] == ["clean", "apgd-ce", "apgd-t", "fab-t", "square"]

@@ -79,7 +79,7 @@ def test_finds_the_best_trial_and_writes_it_as_a_recipe_that_runs(whole):
 def test_says_the_same_to_people(whole):
     path, record = whole
     out = good("search", "tiny.yaml", cwd=path)  # nothing is left to do
-    assert "tiny: best 5 of 5 trials" in out
+    assert "Best 5 of 5 trials" in out
     assert "5 trials: 5 complete" in out
     assert "recipe: runs/tiny/best.yaml" in out
     assert trials(said("search", "tiny.yaml", cwd=path)) == trials(record)

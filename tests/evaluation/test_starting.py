@@ -79,8 +79,8 @@ def test_an_example_without_a_start_is_not_counted_as_robust(attack):
     assert results.rows["not_run"].to_list() == ["no starting point"] * 5 + [None]
     row = results.table.row(0, named=True)
     assert (row["correct"], row["unsettled"], row["not_attacked"], row["reason"]) == (5, 5, 5, "no starting point")
-    assert "on 5 of 6 examples (no starting point)" in str(results)
-    assert "upper bounds" in str(results)
+    assert "5 examples not attacked (no starting point)" in str(results)
+    assert "at most" in str(results)
     worst = results.worst_case.row(0, named=True)
     assert (worst["unsettled"], worst["not_attacked"], worst["reason"]) == (5, 5, "no starting point")
 

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 
 CLEAN = "clean"
 
-STEP = 1 / 255
-"""The least change of an 8-bit image, the same in every norm."""
-
 
 @dataclass(frozen=True)
 class Certified:
@@ -54,6 +51,7 @@ class Certified:
         import polars as pl
 
         from holdfast.report import read_run
+        from holdfast.report.proofs import STEP
         from holdfast.report.unfinished import gaps
         from holdfast.results import accuracies
         from holdfast.results import certified_radii as analysis

@@ -71,7 +71,9 @@ def command(
     from holdfast.conduct import check_network
     from holdfast.corruptions import Clean
     from holdfast.report import read_run, write_report
-    from holdfast.report.page import UNITS
+    from holdfast.report.certificates import Certificates
+    from holdfast.report.summary import Summary
+    from holdfast.report.unfinished import Unfinished
 
     request = Request(verb="certify", run=run, network=network, images=images, work=work, budget=budget)
     shown = _radii(radii)
@@ -84,7 +86,8 @@ def command(
         echo_json({**outcome.record(), "report": str(report)})
     else:
         data = read_run(ready.run.path).only(outcome.weights, outcome.checks)
-        show([UNITS["summary"](), UNITS["unfinished"](), UNITS["certificates"](radii=shown or ())], [data])
+        for unit in (Summary(), Unfinished(), Certificates(radii=shown or ())):
+            show(unit.present([data]))
         say(f"device: {ready.device}")
         say(f"report: {report}")
     refute([ready.run])

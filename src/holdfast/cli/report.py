@@ -9,6 +9,7 @@ import typer
 
 from holdfast.cli.options import Json
 from holdfast.cli.output import echo, echo_json
+from holdfast.cli.sections import show_sections
 
 
 def command(
@@ -20,14 +21,20 @@ def command(
     headline: Annotated[
         Path | None, typer.Option("--headline", help="Also write the main numbers as JSON, with RobustBench's keys.")
     ] = None,
+    show: Annotated[
+        str | None, typer.Option("--show", help="Print these sections instead, such as accuracy,distances or all.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write one self-contained HTML file from the results of runs."""
+    """Write one self-contained HTML file from the results of runs, or print sections of it."""
     from holdfast.report import read_runs, write_report
     from holdfast.report.find import failed_runs, find_runs
     from holdfast.report.robustbench import write_headlines
 
     directories = find_runs(runs)
+    if show is not None:
+        show_sections(show, read_runs(directories), as_json=as_json)
+        return
     written = write_report(directories, out or runs[0] / "report.html", title=title, failed=failed_runs(runs))
     numbers = None if headline is None else write_headlines(read_runs(directories), headline)
     if as_json:

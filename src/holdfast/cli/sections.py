@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from holdfast.cli.output import echo_json
 from holdfast.cli.screen import stdout
+from holdfast.errors import RecipeError, unknown
 
 if TYPE_CHECKING:
-    from holdfast.report.page import Unit
     from holdfast.report.runs import RunData
     from holdfast.show.items import Item
 
@@ -18,19 +19,43 @@ OVERVIEW = ("summary", "unfinished", "accuracy", "yields", "distances", "certifi
 
 def show_overview(runs: Sequence[RunData], *more: str) -> None:
     """Print the sections that sum up what was measured, and some others by name."""
-    from holdfast.report.page import UNITS
+    from holdfast.report.page import items_of
 
-    show([UNITS[name]() for name in (*OVERVIEW, *more)], runs)
+    for name in (*OVERVIEW, *more):
+        show(items_of(name, runs))
 
 
-def show(units: Iterable[Unit], runs: Sequence[RunData]) -> None:
-    """Print what units present but for what they fold; those that only say why there is nothing stay silent."""
+def show_sections(names: str, runs: Sequence[RunData], *, as_json: bool) -> None:
+    """Print whole sections of the page.
+
+    Args:
+        names: with commas between them; all for every one.
+        runs: what they are about.
+        as_json: as plain values for machines.
+    """
+    from holdfast.report.page import items_of, names_of_sections
+    from holdfast.show.plain import to_plain
     from holdfast.show.terminal import draw
 
-    for unit in units:
-        items = list(unit.present(runs))
-        if any(map(_counts, items)):
-            draw(items, stdout(), folded=False)
+    available = names_of_sections()
+    chosen = available if names == "all" else names.split(",")
+    for name in chosen:
+        if name not in available:
+            raise RecipeError(f"--show: {unknown(name, available)}")
+    if as_json:
+        echo_json({name: to_plain(items_of(name, runs)) for name in chosen})
+        return
+    for name in chosen:
+        draw(items_of(name, runs), stdout())
+
+
+def show(items: Iterable[Item]) -> None:
+    """Print items but for what they fold; those that only say why there is nothing stay silent."""
+    from holdfast.show.terminal import draw
+
+    items = list(items)
+    if any(map(_counts, items)):
+        draw(items, stdout(), folded=False)
 
 
 def _counts(item: Item) -> bool:

@@ -35,7 +35,7 @@ def command(
 
     data, selection = read_runs(find_runs(runs)), Selection(by=by, accuracy=accuracy, within=within, per=per)
     if not as_json:
-        show([selection], data)
+        show(selection.present(data))
         return
     name, chosen = selection.chosen(data)
     records = [

@@ -13,8 +13,10 @@ from torch import nn
 from holdfast.errors import CheckpointError, LedgerError
 from holdfast.questions.answers import Answers, Store, shown
 from holdfast.recipe import Recipe
-from holdfast.report import write_report
+from holdfast.report import read_run, write_report
+from holdfast.report.page import items_of
 from holdfast.runs import Loaded, Run, TrustedCode, load_model, read_card
+from holdfast.show.page import to_html
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,11 @@ class StoredRun:
     @property
     def _classes(self) -> tuple[str, ...]:
         return tuple(map(str, self.facts.get("data", {}).get("classes") or ()))
+
+    def _repr_html_(self) -> str:
+        """Its summary and accuracies in a notebook."""
+        runs = [read_run(self.path)]
+        return to_html([item for name in ("summary", "unfinished", "accuracy") for item in items_of(name, runs)])
 
     def report(self, out: Path | str | None = None) -> Path:
         """Write the report of this run alone; `report.html` in its directory unless stated otherwise."""

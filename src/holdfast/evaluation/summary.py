@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import polars as pl
 
 from holdfast.results import SCHEMA, accuracies, yields
 from holdfast.results.certified_radii import average_certified_radius
 from holdfast.results.worst_case import worst_case
+from holdfast.show.items import Item, Note
+from holdfast.show.terminal import to_text
 from holdfast.trust import better_than_chance
 from holdfast.trust.chance import chance_warnings
 
@@ -66,34 +68,30 @@ class Results:
         """What each component of composed attacks did."""
         return yields(self.rows)
 
+    def items(self) -> Iterator[Item]:
+        """Accuracies, certificates, what was not run and what makes the numbers doubtful, as a report shows them."""
+        from holdfast.report.accuracy import every_network
+        from holdfast.report.proofs import certificate_table, proofs_of
+        from holdfast.report.runs import RunData
+        from holdfast.report.unfinished import Unfinished
+
+        rows = self._with_clean
+        if rows.is_empty():
+            return
+        name, weights = rows.select("run", "weights").row(0)
+        facts = {"name": name, "not_run": {weights: self.not_run}}
+        runs = [RunData(label=name, facts=facts, rows=rows, recipe=None, epochs=(), galleries=())]
+        yield every_network(runs)
+        if proofs := proofs_of(runs):
+            yield certificate_table(runs, proofs)
+        yield from Unfinished().present(runs)
+        for line in (*chance_warnings(self._clean_rows), *self.warnings):
+            yield Note(line, "doubt", "Warning:")
+
     def __str__(self) -> str:
-        columns = ["check", "accuracy", "low", "high", "examples", "unsettled"]
-        tables = (accuracies(self._with_clean), self.worst_case)
-        rows = pl.concat([each.select(columns) for each in tables]).to_dicts()
-        left = [f"not run for lack of time: {what} on {count} examples" for what, count in self.not_run.items()]
-        radii = [
-            f"{check}: average certified radius {average:z.4g} in {norm}, {abstained} abstained"
-            for check, norm, average, abstained in self.certified.select(
-                "check", "norm", "average", "abstained"
-            ).iter_rows()
-        ]
-        bound = self.table["unsettled"].sum() > 0
-        upper = ["accuracies of unfinished attacks are upper bounds"] if bound else []
-        partly = self.table.filter(pl.col("not_attacked") > 0).select("check", "not_attacked", "examples", "reason")
-        left += [f"not attacked: {check} on {n} of {m} examples ({why})" for check, n, m, why in partly.iter_rows()]
-        warnings = [*chance_warnings(self._clean_rows), *self.warnings]
-        return "\n".join([_table(rows), *radii, *left, *upper, *(f"warning: {line}" for line in warnings)])
+        return to_text(self.items())
 
+    def _repr_html_(self) -> str:
+        from holdfast.show.page import to_html
 
-def _table(rows: list[dict[str, Any]]) -> str:
-    """All rows, with names of any length."""
-    cells = [("check", "accuracy", "95 % interval", "images"), *map(_cells, rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = ["  ".join((row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:]))) for row in cells]
-    return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
-
-
-def _cells(row: dict[str, Any]) -> tuple[str, ...]:
-    most = "at most " if row["unsettled"] else ""
-    interval = f"[{100 * row['low']:z.1f}, {100 * row['high']:z.1f}]"
-    return row["check"], f"{most}{100 * row['accuracy']:z.1f} %", interval, str(row["examples"])
+        return to_html(self.items())

@@ -138,6 +138,13 @@ class Answers(Sequence[Answer]):
     def __iter__(self) -> Iterator[Answer]:
         return iter(self.each)
 
+    def _repr_html_(self) -> str:
+        """What the question presents, in a notebook."""
+        from holdfast.questions import QUESTIONS
+        from holdfast.show.page import to_html
+
+        return to_html(QUESTIONS[self.each[0].key.question].present(self), self.labels) if self.each else ""
+
     def names(self) -> list[str]:
         """A name for each answer: run and weights, and what else tells them apart."""
         varying = [

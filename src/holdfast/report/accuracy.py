@@ -78,7 +78,7 @@ class Accuracy:
         """A table over seeds where there are several, tables of every run, and costs."""
         some = variants(runs)
         most = most_seeds(some)
-        every = [Column(run.label, weights, ((run, weights),)) for run in runs for weights in run.weights]
+        every = _every(runs)
         main = _columns(some)
         yield Note(_guide(runs))
         if most > 1:
@@ -88,6 +88,15 @@ class Accuracy:
         if most > 1 or len(main) < len(every):
             yield Details("Every run and all its weights", [accuracy_table(runs, every, OF_ALL)])
         yield Details("What the checks cost", [cost(runs)], open=len(runs) == 1)
+
+
+def every_network(runs: Sequence[RunData]) -> Table:
+    """The accuracy of every run and all its weights."""
+    return accuracy_table(runs, _every(runs), OF_EACH)
+
+
+def _every(runs: Sequence[RunData]) -> list[Column]:
+    return [Column(run.label, weights, ((run, weights),)) for run in runs for weights in run.weights]
 
 
 def _guide(runs: Sequence[RunData]) -> str:
@@ -157,7 +166,7 @@ def accuracy_table(runs: Sequence[RunData], columns: Sequence[Column], caption: 
         if seen := [entry for some in cells for entry in some]:
             differ = len({entry.checks for entry in seen}) > 1
             drawn = [_cell(some, column, most, differ=differ) for some, column in zip(cells, columns, strict=True)]
-            rows.append((name, [Cell(counts([entry.examples for entry in seen])), *drawn]))
+            rows.append((name, [_examples(seen), *drawn]))
     return Table(
         caption,
         "Check",
@@ -198,6 +207,12 @@ def _entry(row: Mapping[str, Any], missing: int) -> Entry:
 def _part(seen: int, missing: int) -> str:
     """That a check has seen only a part of the examples; empty if it has seen all."""
     return f"{count(seen)} of {count(seen + missing)} examples" if missing else ""
+
+
+def _examples(entries: Sequence[Entry]) -> Cell:
+    """How many examples numbers are over; a number for machines where all are over as many."""
+    numbers = [entry.examples for entry in entries]
+    return Cell(counts(numbers), value=numbers[0] if len(set(numbers)) == 1 else None)
 
 
 def _cell(entries: Sequence[Entry], column: Column, most: int, *, differ: bool) -> Cell:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, ClassVar, Protocol
 
 from holdfast.questions import QUESTIONS
@@ -81,24 +82,43 @@ def render(runs: Sequence[RunData], *, title: str | None = None, failed: Mapping
     return render_page(title or f"Report on {_subject(runs)}", sections, kicker="Robustness report")
 
 
+def names_of_sections() -> list[str]:
+    """The names of all sections, in the order of the page."""
+    names = list(UNITS)
+    place = names.index("maps") + 1
+    return [*names[:place], *(name.replace("_", "-") for name in QUESTIONS), *names[place:]]
+
+
 def sections_of(runs: Sequence[RunData]) -> Iterator[Section]:
     """All sections; those without parts have nothing to show."""
     labels = [run.label for run in runs]
-    for name, kind in UNITS.items():
-        yield Section.of(
-            name, kind.title, kind().present(runs), labels, link=LINKS.get(name, ""), numbers=NUMBERS.get(name, "")
-        )
-        if name == "maps":
-            yield from _questions(runs, labels)
-
-
-def _questions(runs: Sequence[RunData], labels: Sequence[str]) -> Iterator[Section]:
-    for name, home in QUESTIONS.items():
-        with of_stored_answers(home.title):
-            answers = answers_of(runs, name)
-            items = [*_outdated(runs, name), *(home.present(answers) if len(answers) else ())]
-            section = Section.of(name.replace("_", "-"), home.title, items, labels)
+    for name in names_of_sections():
+        with nullcontext() if name in UNITS else of_stored_answers(_title(name)):
+            items, more = items_of(name, runs), {"link": LINKS.get(name, ""), "numbers": NUMBERS.get(name, "")}
+            section = Section.of(name, _title(name), items, labels, **more)
         yield section
+
+
+def items_of(name: str, runs: Sequence[RunData]) -> Iterator[Item]:
+    """What a section shows.
+
+    Args:
+        name: of the section, as on the page.
+        runs: what it is about.
+    """
+    if name in UNITS:
+        yield from UNITS[name]().present(runs)
+        return
+    question = name.replace("-", "_")
+    yield from _outdated(runs, question)
+    if len(answers := answers_of(runs, question)):
+        with of_stored_answers(_title(name)):
+            items = list(QUESTIONS[question].present(answers))
+        yield from items
+
+
+def _title(name: str) -> str:
+    return str(UNITS[name].title if name in UNITS else QUESTIONS[name.replace("-", "_")].title)
 
 
 def _outdated(runs: Sequence[RunData], name: str) -> Iterator[str]:

@@ -43,6 +43,7 @@ class Proof:
         summary: its row of `average_certified_radius`.
         radii: of the examples that are right, in order.
         examples: how many there are, right or not.
+        fine: how many radii, of all of them, are above 0 and below the resolution of 8-bit images.
     """
 
     place: int
@@ -52,15 +53,11 @@ class Proof:
     summary: dict[str, Any]
     radii: NDArray[np.float64]
     examples: int
+    fine: int
 
     def heading(self, runs: Sequence[RunData]) -> str:
         """The name of its row."""
         return runs[self.place].heading(self.weights, self.check.name)
-
-    @property
-    def fine(self) -> int:
-        """How many radii are above 0 and below the resolution of 8-bit images."""
-        return int(((self.radii > 0) & (self.radii < STEP)).sum())
 
     @property
     def smoothed(self) -> bool:
@@ -92,7 +89,8 @@ def proof(place: int, weights: str, check: Check, rows: pl.DataFrame) -> Proof:
     """What rows of one certifier say."""
     (summary,) = average_certified_radius(rows).to_dicts()
     radii = rows.filter("correct")["radius"].sort().to_numpy()
-    return Proof(place, weights, check, summary["norm"], summary, radii, len(rows))
+    fine = rows.filter((pl.col("radius") > 0) & (pl.col("radius") < STEP)).height
+    return Proof(place, weights, check, summary["norm"], summary, radii, len(rows), fine)
 
 
 def certified_charts(runs: Sequence[RunData], proofs: Sequence[Proof]) -> tuple[Chart, ...]:

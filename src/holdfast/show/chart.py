@@ -131,3 +131,10 @@ class Chart:
     log_x: bool = False
     log_y: bool = False
     alone: bool = False
+
+    def _repr_html_(self) -> str:
+        """The chart in a notebook; runs go by their numbers, since only a report knows their names."""
+        from holdfast.show.page import to_html
+
+        runs = max((curve.run for curve in self.curves), default=0) + 1
+        return to_html([self], [f"run {number}" for number in range(runs)])

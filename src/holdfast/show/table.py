@@ -52,6 +52,12 @@ class Table:
     totals: int = 0
     style: Literal["", "dense", "tall", "headline", "wordy", "facts"] = ""
 
+    def _repr_html_(self) -> str:
+        """The table in a notebook."""
+        from holdfast.show.page import to_html
+
+        return to_html([self])
+
 
 def coloured(rows: Sequence[tuple[str, Sequence[Cell]]]) -> list[tuple[str, Sequence[Cell]]]:
     """Rows of a heat map: cells with a number are coloured from the lowest to the highest of all."""

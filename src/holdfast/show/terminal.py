@@ -12,6 +12,8 @@ from holdfast.show.text import one_line
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table as RichTable
+WIDE = 1000
+"""Letters of a line that is as long as it needs to be."""
 
 
 def draw(items: Iterable[Item], console: Console, *, folded: bool = True) -> None:
@@ -33,7 +35,7 @@ def draw(items: Iterable[Item], console: Console, *, folded: bool = True) -> Non
             shown = [*(Text(one_line(heading.text), style="bold") for heading in pending), *shown]
             pending = []
         for line in shown:
-            console.print(line)
+            console.print(line, soft_wrap=not console.is_terminal)  # a line in a pipe stays one
         if isinstance(item, Table):
             console.print(rich_table(item))
         elif isinstance(item, Details) and item.open:
@@ -52,6 +54,17 @@ def _lines(item: Item, *, folded: bool) -> Iterator[tuple[str, str]]:
         yield f"{item.summary.removesuffix('.')}: see the report or --json.", "dim"
     elif isinstance(item, Choice) and folded:
         yield f"{', '.join(name for name, _ in item.options)}: see the report or --json.", "dim"
+
+
+def to_text(items: Iterable[Item]) -> str:
+    """Items as text of any width, for printing without a terminal."""
+    import io
+
+    from rich.console import Console
+
+    file = io.StringIO()
+    draw(items, Console(file=file, width=WIDE, highlight=False, emoji=False, markup=False), folded=False)
+    return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
 
 
 def rich_table(table: Table) -> RichTable:
