@@ -87,6 +87,34 @@ def test_a_variant_that_fails_does_not_take_the_others_with_it(tmp_path):
     assert "Not finished. tiny/broken/seed-0: " in " ".join(read(tmp_path / "again.html").text.split())
 
 
+def test_training_alone_goes_on_after_a_variant_that_fails_too(tmp_path):
+    done = command("train", "tiny.yaml", "--json", cwd=written(BROKEN, tmp_path))
+    assert done.code == 1
+    assert "tiny/broken/seed-0 failed, the other runs go on: " in done.err
+    output = json.loads(done.out)
+    assert list(output["failed"]) == ["tiny/broken/seed-0"]
+    assert "expected a finite loss" in output["failed"]["tiny/broken/seed-0"]
+    assert [run["name"] for run in output["runs"]] == ["tiny/sound/seed-0"]
+    facts = tmp_path / "runs/tiny/broken/seed-0/run.json"
+    assert "finite loss" in json.loads(facts.read_text())["failed"]
+    again = command("train", "tiny.yaml", "--only", "sound", cwd=tmp_path)
+    assert (again.code, again.out) == (0, "tiny/sound/seed-0: trained on cpu, weights in runs/tiny/sound/seed-0\n")
+    alone = command("train", "tiny.yaml", "--only", "broken", cwd=tmp_path)
+    assert alone.code == 2
+    assert "expected a finite loss" in alone.err
+    mended = {**BROKEN, "variants": {"broken": {}, "sound": {}}}
+    good("train", "tiny.yaml", "--fresh", cwd=written(mended, tmp_path))
+    assert "failed" not in json.loads(facts.read_text())
+
+
+@pytest.mark.parametrize("verb", ["run", "train"])
+def test_an_unknown_device_is_refused_before_anything_is_deleted(by_command, verb):
+    before = sorted(by_command.rglob("*"))
+    done = command(verb, "tiny.yaml", "--fresh", "--device", "tpu", cwd=by_command)
+    assert done.code == 2
+    assert sorted(by_command.rglob("*")) == before
+
+
 def test_a_run_that_recovers_is_no_longer_called_failed(tmp_path):
     records = list(holdfast.run(BROKEN, out=tmp_path / "runs"))
     assert [type(record) for record in records if isinstance(record, Failed | Finished | Reported)] == [

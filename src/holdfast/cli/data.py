@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from holdfast.cli.groups import Grey, Size
+from holdfast.cli.options import Json, Root
 from holdfast.cli.output import echo, echo_json
 from holdfast.errors import DataError
 from holdfast.show.text import one_line
@@ -16,11 +18,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(name="data", help="See, fetch and pack data sets.", no_args_is_help=True)
 
-Root = Annotated[
-    Path | None,
-    typer.Option("--data-root", help="Directory with your data sets (default: HOLDFAST_DATA, or the user's cache)."),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 What = Annotated[str, typer.Argument(metavar="NAME_OR_PATH", help="Data set, image folder or .npz file.")]
 
 
@@ -84,8 +81,8 @@ def make(
     out: Annotated[Path, typer.Argument(metavar="OUT.npz", help="File to write.")],
     source: Annotated[str, typer.Option("--from", metavar="NAME_OR_PATH", help="What to read.")],
     subset: Annotated[int | None, typer.Option(help="Images to take of each split; a smaller one stays whole.")] = None,
-    size: Annotated[int | None, typer.Option(help="Height and width to bring the images of a folder to.")] = None,
-    grey: Annotated[bool, typer.Option("--grey", help="Read the images of a folder in one channel.")] = False,
+    size: Size = None,
+    grey: Grey = False,
     seed: Annotated[int, typer.Option(help="Which images the subset takes.")] = 0,
     data_root: Root = None,
     as_json: Json = False,

@@ -8,11 +8,19 @@ import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.cli.options import OUT
+from holdfast.cli.code_permission import allowed_code
+from holdfast.cli.device import Device, device_of
+from holdfast.cli.locks import hold
+from holdfast.cli.options import OUT, Fresh, Out, RecipeFile, Root, Set, names
+
+if TYPE_CHECKING:
+    import torch
+
+    from holdfast.conduct import Job
 
 Subset = Annotated[
     int | None,
@@ -32,6 +40,32 @@ Order = Annotated[
 Run = Annotated[
     Path | None, typer.Argument(metavar="[RUN|CHECKPOINT]", help="Run directory, or weights written by holdfast.")
 ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecipeOptions:
+    """A recipe, and where and how its runs are made."""
+
+    recipe: RecipeFile
+    set_: Set = None
+    out: Out = OUT
+    data_root: Root = None
+    fresh: Fresh = False
+    device: Device = None
+    trust: TrustCode = False
+
+    def place(self) -> torch.device | None:
+        """The device that the user names; None for the recipe's."""
+        return None if self.device is None else device_of(self.device)
+
+    def jobs(self, only: str | None) -> list[Job]:
+        """The runs of the recipe, or some of its variants, with their directories claimed."""
+        from holdfast.conduct import claim_jobs
+        from holdfast.recipe import load_recipes
+
+        recipes = load_recipes(self.recipe, self.set_ or (), only=names(only))
+        code = allowed_code(recipes, self.recipe, trust=self.trust)
+        return claim_jobs(recipes, self.out, hold, fresh=self.fresh, trust=code)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,12 +100,7 @@ class ImageOptions:
         int | None,
         typer.Option("--first", min=1, help="Test on the first N images, as published protocols often do."),
     ] = None
-    data_root: Annotated[
-        Path | None,
-        typer.Option(
-            "--data-root", help="Directory with your data sets (default: HOLDFAST_DATA, or the user's cache)."
-        ),
-    ] = None
+    data_root: Root = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,14 +108,11 @@ class WorkOptions:
     """Where and how the work is done."""
 
     batch_size: Annotated[int | None, typer.Option("--batch-size", min=1, help="Images per forward pass.")] = None
-    device: Annotated[
-        str | None,
-        typer.Option("--device", help="Device to run on: cpu, cuda, cuda:1 or mps (default: cuda where available)."),
-    ] = None
+    device: Device = None
     trust: Annotated[
         bool, typer.Option("--trust", help="Call a factory that a weights file or a run's directory names.")
     ] = False
-    out: Annotated[Path, typer.Option("--out", help="Directory of the runs.")] = OUT
+    out: Out = OUT
 
 
 def grouped(command: Callable[..., None], *, stated: Sequence[inspect.Parameter] = ()) -> Callable[..., None]:
@@ -124,7 +150,11 @@ def _parameters_of(kind: Any) -> list[inspect.Parameter]:
     hints = typing.get_type_hints(kind, include_extras=True)
     return [
         inspect.Parameter(
-            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=_default(field), annotation=hints[field.name]
         )
         for field in dataclasses.fields(kind)
     ]
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    return inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default

@@ -4,40 +4,33 @@ from __future__ import annotations
 
 import typer
 
-from holdfast.cli.code_permission import TrustCode, allowed_code
-from holdfast.cli.device import Device, device_of
+from holdfast.cli.device import device_of
 from holdfast.cli.drawing import draw
-from holdfast.cli.locks import hold
-from holdfast.cli.options import OUT, Fresh, Json, Only, Out, RecipeFile, Root, Set, TensorBoard, names
+from holdfast.cli.groups import RecipeOptions, grouped
+from holdfast.cli.options import Json, Only, TensorBoard
 from holdfast.cli.output import echo_json
 from holdfast.cli.screen import resumable, say
 from holdfast.cli.sections import show_overview
 from holdfast.cli.summary import other_images, summary
 
 
+@grouped
 @resumable()
-def command(
-    recipe: RecipeFile, set_: Set = None, only: Only = None, out: Out = OUT, data_root: Root = None,
-    fresh: Fresh = False, device: Device = None, tensorboard: TensorBoard = False, trust: TrustCode = False,
-    as_json: Json = False,
-) -> None:  # fmt: skip
+def command(work: RecipeOptions, only: Only = None, tensorboard: TensorBoard = False, as_json: Json = False) -> None:
     """Train, check and report the runs of a recipe; repeat the command to resume."""
     from holdfast.cli import verdicts
     from holdfast.cli.certify import refute
-    from holdfast.conduct import claim_jobs, is_first, run_jobs
-    from holdfast.recipe import load_recipes
+    from holdfast.conduct import is_first, run_jobs
     from holdfast.report import read_runs
 
-    recipes = load_recipes(recipe, set_ or (), only=names(only))
-    code = allowed_code(recipes, recipe, trust=trust)
-    jobs = claim_jobs(recipes, out, hold, fresh=fresh, trust=code)
-    place = device_of(device)
-    work = run_jobs(jobs, out, data_root=data_root, device=place if device else None, several=bool(only))
-    failed = draw(work, quiet=as_json, tensorboard=tensorboard)
+    place = work.place()
+    jobs = work.jobs(only)
+    doing = run_jobs(jobs, work.out, data_root=work.data_root, device=place, several=bool(only))
+    failed = draw(doing, quiet=as_json, tensorboard=tensorboard)
     if not is_first():
         return
     runs = [job.run for job in jobs if job.run.ledger.parts()]
-    report = out / jobs[0].name.split("/")[0] / "report.html"
+    report = work.out / jobs[0].name.split("/")[0] / "report.html"
     if as_json:
         paths = [str(run.path) for run in runs]
         output = {"runs": paths, "results": summary(runs), "verdicts": verdicts.records(runs), "report": str(report)}
@@ -47,7 +40,7 @@ def command(
         show_overview(read_runs([run.path for run in runs]))
         for line in verdicts.failures(runs):
             say(line)
-        say(f"device: {place}")
+        say(f"device: {device_of(work.device)}")
         say(f"report: {report}")
     refute(runs)
     if failed:

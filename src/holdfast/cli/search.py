@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast import files
-from holdfast.cli.code_permission import TrustCode, allowed_code
-from holdfast.cli.device import Device, device_of, trained_on
-from holdfast.cli.options import OUT, Fresh, Json, Out, RecipeFile, Root, Set
+from holdfast.cli.code_permission import allowed_code
+from holdfast.cli.device import device_of, trained_on
+from holdfast.cli.groups import RecipeOptions, grouped
+from holdfast.cli.options import Json
 from holdfast.cli.output import echo_json
 from holdfast.cli.screen import Stop, between_steps, resumable, say, stdout
 from holdfast.cli.system_errors import in_words
@@ -30,12 +31,10 @@ THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 SAFE_PATH = "PYTHONSAFEPATH"
 
 
+@grouped
 @resumable()
 def command(
-    recipe: RecipeFile,
-    set_: Set = None,
-    out: Out = OUT,
-    data_root: Root = None,
+    options: RecipeOptions,
     workers: Annotated[int, typer.Option("--workers", min=1, help="Processes on this machine, one thread each.")] = 1,
     storage: Annotated[
         str | None,
@@ -46,9 +45,6 @@ def command(
             help="Database that Optuna knows, for many machines.",
         ),
     ] = None,
-    fresh: Fresh = False,
-    device: Device = None,
-    trust: TrustCode = False,
     as_json: Json = False,
 ) -> None:
     """Search for the best values of a recipe's ranges; repeat the command to resume."""
@@ -56,16 +52,16 @@ def command(
     from holdfast.search import forget_study, load_plan, open_study, read_findings
     from holdfast.search.sampler import trials
 
-    plan = load_plan(recipe, set_ or ())
+    recipe, overrides = options.recipe, tuple(options.set_ or ())
+    plan = load_plan(recipe, overrides)
     goals = [plan.settings] if any(unresolved(plan.settings)) else []
-    code = allowed_code([*plan.ends(), *goals], recipe, trust=trust)
+    code = allowed_code([*plan.ends(), *goals], recipe, trust=options.trust)
     plan = plan.resolved(code)
-    directory = out / plan.name
-    if device is not None:
-        device_of(device)  # refused before anything is deleted
-    if fresh:
+    directory = options.out / plan.name
+    options.place()  # refused before anything is deleted
+    if options.fresh:
         forget_study(plan, directory, storage)
-    errand = Errand(recipe, tuple(set_ or ()), out, storage, data_root, device, code)
+    errand = Errand(recipe, overrides, options.out, storage, options.data_root, options.device, code)
     study = open_study(plan, directory, storage)
     run = _alone if workers == 1 else _together
     run(errand, plan, study, trials(plan), workers, quiet=as_json)
@@ -77,7 +73,7 @@ def command(
         echo_json(_record(findings, directory, files))
     else:
         _show(findings, directory, files)
-        say(f"device: {trained_on(next(plan.ends()).train.fabric.accelerator, device)}")
+        say(f"device: {trained_on(next(plan.ends()).train.fabric.accelerator, options.device)}")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from holdfast.conduct.jobs import Job, claim_jobs, prepared_images, subjects_of
 from holdfast.conduct.judging import attack_in_question, first_images
 from holdfast.conduct.ranks import is_first
 from holdfast.conduct.ready import Ready, default_device, device_named, to_device
-from holdfast.conduct.runs import Failed, Finished, Prepared, Record, Reported, run, run_jobs
+from holdfast.conduct.runs import Failed, Finished, Prepared, Record, Reported, run, run_jobs, train_jobs
 from holdfast.conduct.stored import StoredRun, load_run
 from holdfast.conduct.training import Trained, Training, train, validate_before_training
 
@@ -45,5 +45,6 @@ __all__ = [
     "subjects_of",
     "to_device",
     "train",
+    "train_jobs",
     "validate_before_training",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,7 +40,7 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Finished:
-    """A run is trained, checked and asked about.
+    """A run is trained and, unless it was only to be trained, checked and asked about.
 
     Args:
         job: which.
@@ -160,28 +160,9 @@ def run_jobs(
         device: where; see `run`.
         several: whether the report shows the recipe's other runs, too.
     """
-    failed: list[str] = []
-    for job in jobs:
-        splits = prepared_images(job, data_root)
-        yield Prepared(job, splits)
-        reason = None
-        try:
-            validate_before_training(job, splits)
-            yield from _run_job(job, splits, device)
-        except Exception as error:
-            if len(jobs) == 1 or not _concerns_one_run(error):
-                raise
-            reason = _reason(error)
-        if reason is not None:  # out here, where the error keeps no tensors any more
-            release_memory()
-            failed.append(reason)
-            if is_first():
-                job.run.record(failed=reason)
-            yield Failed(job, reason)
+    yield from _each(jobs, data_root, lambda job, splits: _run_job(job, splits, device))
     if not is_first():
         return
-    if len(failed) == len(jobs):
-        raise TrainingError(f"all {len(jobs)} runs failed; the first: {failed[0]}")
     everything = out / jobs[0].name.split("/")[0]
     finished = [job.run.path for job in jobs if job.run.ledger.parts()]
     shown = find_runs([everything]) if several else finished
@@ -189,7 +170,64 @@ def run_jobs(
     yield Reported(page)
 
 
+def train_jobs(
+    jobs: Sequence[Job], *, data_root: Path | None = None, device: torch.device | None = None
+) -> Iterator[Record]:
+    """Train jobs that are claimed, and no more.
+
+    Args:
+        jobs: the runs of one recipe.
+        data_root: directory with data sets.
+        device: where; see `run`.
+    """
+    yield from _each(jobs, data_root, lambda job, splits: _train_job(job, splits, device))
+
+
+def _each(
+    jobs: Sequence[Job], data_root: Path | None, work: Callable[[Job, Splits], Iterator[Record]]
+) -> Iterator[Record]:
+    """The work on every job; one that fails for a reason of its own does not stop the others.
+
+    Raises:
+        TrainingError: if all of several fail.
+    """
+    failed: list[str] = []
+    for job in jobs:
+        splits = prepared_images(job, data_root)
+        yield Prepared(job, splits)
+        reason = None
+        try:
+            yield from work(job, splits)
+        except Exception as error:
+            if len(jobs) == 1 or not _concerns_one_run(error):
+                raise
+            reason = _reason(error)
+        if reason is not None:  # out here, where the error keeps no tensors any more
+            release_memory()
+            failed.append(reason)
+        if is_first():
+            _note(job, reason)
+        if reason is not None:
+            yield Failed(job, reason)
+    if is_first() and len(failed) == len(jobs):
+        raise TrainingError(f"all {len(jobs)} runs failed; the first: {failed[0]}")
+
+
+def _note(job: Job, reason: str | None) -> None:
+    """Write down why a run failed, or that it no longer does."""
+    if reason is not None:
+        job.run.record(failed=reason)
+    elif "failed" in job.run.info():
+        job.run.forget("failed")
+
+
+def _train_job(job: Job, splits: Splits, device: torch.device | None) -> Iterator[Record]:
+    yield from train(job, splits, device=device)
+    yield Finished(job)
+
+
 def _run_job(job: Job, splits: Splits, device: torch.device | None) -> Iterator[Record]:
+    validate_before_training(job, splits)
     yield from train(job, splits, device=device)
     if not is_first():
         return
@@ -200,8 +238,6 @@ def _run_job(job: Job, splits: Splits, device: torch.device | None) -> Iterator[
     yield from check_all(ready)
     for question in recipe.analyses:
         yield from ask_about(ready, question, trust=job.trust)
-    if "failed" in job.run.info():
-        job.run.forget("failed")
     yield Finished(job)
 
 
