@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -28,6 +28,69 @@ from holdfast.types import ABSTAIN, Certificate, Classifier
 
 Bound = Literal["one_vs_rest", "two_class"]
 """A name of `bounds.BOUNDS`."""
+
+
+@in_evaluation_mode
+def certify(method: Smoothing, model: Classifier, x: Tensor, *, rng: Streams | None = None) -> Certificate:
+    """CERTIFY: choose a class for each image, sample until its radius is settled, abstain where there is none."""
+    rng = streams(rng, x)
+    if not len(x):
+        return Certificate.of_nothing(x, sampled=True)
+    everyone = np.arange(len(x))
+    chosen = _counter(method, model, x, rng, "selection").up_to(everyone, np.full(len(x), method.n0))
+    classes = chosen.argmax(1)
+    counters: dict[str, Counter] = {}
+
+    def draw(purpose: str, rows: Integers, goals: Integers) -> Tally:
+        if purpose not in counters:
+            counters[purpose] = _counter(method, model, x, rng, purpose)
+        return tally(counters[purpose].up_to(rows, goals), classes[torch.from_numpy(rows).to(x.device)])
+
+    radius, used = settle(method.sampling, _question(method), tally(chosen, classes), draw)
+    proved = torch.from_numpy(radius).to(None if x.device.type == "mps" else x.device)  # which has no float64
+    prediction = torch.where(proved.to(x.device) > 0, classes, ABSTAIN)
+    return Certificate(prediction, proved.clamp(min=0), torch.from_numpy(used + method.n0).to(x.device))
+
+
+@in_evaluation_mode
+def predict_class(method: Smoothing, model: Classifier, x: Tensor, *, rng: Streams | None = None) -> Tensor:
+    r"""PREDICT: the most frequent class of `n` copies, unless it leads the next one by no more than chance.
+
+    It abstains where the exact two-sided binomial test of the two counts has a p-value above :math:`\alpha`. A class
+    that is not that of the smoothed network is returned with probability at most :math:`\alpha`.
+    """
+    rng = streams(rng, x)
+    fewest = math.ceil(1 - math.log2(method.alpha))  # if all agree, the p-value is 2^(1 - n)
+    if method.n < fewest:
+        raise ValueError(f"n must be at least {fewest} to predict at alpha {method.alpha:g}, got {method.n}")
+    if not len(x):
+        return torch.zeros(0, dtype=torch.int64, device=x.device)
+    counts = _counter(method, model, x, rng, "prediction").up_to(np.arange(len(x)), np.full(len(x), method.n))
+    classes = counts.argmax(1)
+    seen = tally(counts, classes)
+    settled = torch.from_numpy(fair_coin_test(seen.top, seen.other) <= method.alpha).to(x.device)
+    return torch.where(settled, classes, ABSTAIN)
+
+
+def check(name: str, method: Smoothing) -> None:
+    """Refuse impossible fields; `name` is what the method calls the strength of its noise."""
+    if not 0 < method.noise.scale < math.inf:
+        raise ValueError(f"{name} must be positive and finite, got {method.noise.scale}")
+    if min(method.n, method.n0, method.batch) < 1:
+        raise ValueError(f"n, n0 and batch must be at least 1, got {method.n}, {method.n0} and {method.batch}")
+    if not 0 < method.alpha < 1:
+        raise ValueError(f"alpha must lie between 0 and 1, got {method.alpha}")
+    if method.bound not in BOUNDS:
+        raise ValueError(f"bound: {unknown(method.bound, BOUNDS)}")
+    check_possible(method.sampling, _question(method))
+
+
+def _question(method: Smoothing) -> Question:
+    return Question(method.noise, method.bound, method.n, method.alpha)
+
+
+def _counter(method: Smoothing, model: Classifier, x: Tensor, rng: Streams, purpose: str) -> Counter:
+    return Counter(model, x, method.noise, rng.split(f"smoothing {purpose}"), method.batch)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,31 +126,19 @@ class GaussianSmoothing:
     sampling: Sampling = FIXED
     bound: Bound = "one_vs_rest"
 
+    norm: ClassVar[str] = "l2"
+    smoothed: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         check("sigma", self)
-
-    @property
-    def norm(self) -> str:
-        """Distances are Euclidean."""
-        return "l2"
-
-    @property
-    def smoothed(self) -> bool:
-        """It speaks of the smoothed network."""
-        return True
 
     @property
     def noise(self) -> Noise:
         """The noise."""
         return Gaussian(self.sigma)
 
-    def __call__(self, model: Classifier, x: Tensor, *, rng: Streams | None = None) -> Certificate:
-        """Certificate of each example."""
-        return certify(self, model, x, streams(rng, x))
-
-    def predict(self, model: Classifier, x: Tensor, *, rng: Streams | None = None) -> Tensor:
-        """Prediction of the smoothed network, or ABSTAIN."""
-        return predict(self, model, x, streams(rng, x))
+    __call__ = certify
+    predict = predict_class
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,31 +163,19 @@ class LaplaceSmoothing:
     sampling: Sampling = FIXED
     bound: Bound = "one_vs_rest"
 
+    norm: ClassVar[str] = "l1"
+    smoothed: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         check("scale", self)
-
-    @property
-    def norm(self) -> str:
-        """Distances are sums of absolute differences."""
-        return "l1"
-
-    @property
-    def smoothed(self) -> bool:
-        """It speaks of the smoothed network."""
-        return True
 
     @property
     def noise(self) -> Noise:
         """The noise."""
         return Laplace(self.scale)
 
-    def __call__(self, model: Classifier, x: Tensor, *, rng: Streams | None = None) -> Certificate:
-        """Certificate of each example."""
-        return certify(self, model, x, streams(rng, x))
-
-    def predict(self, model: Classifier, x: Tensor, *, rng: Streams | None = None) -> Tensor:
-        """Prediction of the smoothed network, or ABSTAIN."""
-        return predict(self, model, x, streams(rng, x))
+    __call__ = certify
+    predict = predict_class
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,93 +201,20 @@ class UniformSmoothing:
     sampling: Sampling = FIXED
     bound: Bound = "one_vs_rest"
 
+    norm: ClassVar[str] = "l1"
+    smoothed: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         check("width", self)
-
-    @property
-    def norm(self) -> str:
-        """Distances are sums of absolute differences."""
-        return "l1"
-
-    @property
-    def smoothed(self) -> bool:
-        """It speaks of the smoothed network."""
-        return True
 
     @property
     def noise(self) -> Noise:
         """The noise."""
         return Uniform(self.width)
 
-    def __call__(self, model: Classifier, x: Tensor, *, rng: Streams | None = None) -> Certificate:
-        """Certificate of each example."""
-        return certify(self, model, x, streams(rng, x))
-
-    def predict(self, model: Classifier, x: Tensor, *, rng: Streams | None = None) -> Tensor:
-        """Prediction of the smoothed network, or ABSTAIN."""
-        return predict(self, model, x, streams(rng, x))
+    __call__ = certify
+    predict = predict_class
 
 
 Smoothing = GaussianSmoothing | LaplaceSmoothing | UniformSmoothing
 """The methods; they share all fields but the first."""
-
-
-@in_evaluation_mode
-def certify(method: Smoothing, model: Classifier, x: Tensor, rng: Streams) -> Certificate:
-    """CERTIFY: choose a class for each image, sample until its radius is settled, abstain where there is none."""
-    if not len(x):
-        return Certificate.of_nothing(x, sampled=True)
-    everyone = np.arange(len(x))
-    chosen = _counter(method, model, x, rng, "selection").up_to(everyone, np.full(len(x), method.n0))
-    classes = chosen.argmax(1)
-    counters: dict[str, Counter] = {}
-
-    def draw(purpose: str, rows: Integers, goals: Integers) -> Tally:
-        if purpose not in counters:
-            counters[purpose] = _counter(method, model, x, rng, purpose)
-        return tally(counters[purpose].up_to(rows, goals), classes[torch.from_numpy(rows).to(x.device)])
-
-    radius, used = settle(method.sampling, _question(method), tally(chosen, classes), draw)
-    proved = torch.from_numpy(radius).to(None if x.device.type == "mps" else x.device)  # which has no float64
-    prediction = torch.where(proved.to(x.device) > 0, classes, ABSTAIN)
-    return Certificate(prediction, proved.clamp(min=0), torch.from_numpy(used + method.n0).to(x.device))
-
-
-@in_evaluation_mode
-def predict(method: Smoothing, model: Classifier, x: Tensor, rng: Streams) -> Tensor:
-    r"""PREDICT: the most frequent class of `n` copies, unless it leads the next one by no more than chance.
-
-    It abstains where the exact two-sided binomial test of the two counts has a p-value above :math:`\alpha`. A class
-    that is not that of the smoothed network is returned with probability at most :math:`\alpha`.
-    """
-    fewest = math.ceil(1 - math.log2(method.alpha))  # if all agree, the p-value is 2^(1 - n)
-    if method.n < fewest:
-        raise ValueError(f"n must be at least {fewest} to predict at alpha {method.alpha:g}, got {method.n}")
-    if not len(x):
-        return torch.zeros(0, dtype=torch.int64, device=x.device)
-    counts = _counter(method, model, x, rng, "prediction").up_to(np.arange(len(x)), np.full(len(x), method.n))
-    classes = counts.argmax(1)
-    seen = tally(counts, classes)
-    settled = torch.from_numpy(fair_coin_test(seen.top, seen.other) <= method.alpha).to(x.device)
-    return torch.where(settled, classes, ABSTAIN)
-
-
-def check(name: str, method: Smoothing) -> None:
-    """Refuse impossible fields; `name` is what the method calls the strength of its noise."""
-    if not 0 < method.noise.scale < math.inf:
-        raise ValueError(f"{name} must be positive and finite, got {method.noise.scale}")
-    if min(method.n, method.n0, method.batch) < 1:
-        raise ValueError(f"n, n0 and batch must be at least 1, got {method.n}, {method.n0} and {method.batch}")
-    if not 0 < method.alpha < 1:
-        raise ValueError(f"alpha must lie between 0 and 1, got {method.alpha}")
-    if method.bound not in BOUNDS:
-        raise ValueError(f"bound: {unknown(method.bound, BOUNDS)}")
-    check_possible(method.sampling, _question(method))
-
-
-def _question(method: Smoothing) -> Question:
-    return Question(method.noise, method.bound, method.n, method.alpha)
-
-
-def _counter(method: Smoothing, model: Classifier, x: Tensor, rng: Streams, purpose: str) -> Counter:
-    return Counter(model, x, method.noise, rng.split(f"smoothing {purpose}"), method.batch)
