@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 import torch
 
-from holdfast.attacks import ART, Foolbox, Torchattacks, foreign
+from holdfast.attacks import ART, Foolbox, Torchattacks, foreign, libraries
 from holdfast.errors import ModelError, RecipeError
 from holdfast.results import Ledger
 from holdfast.rng import Streams
@@ -39,12 +39,14 @@ class Adapter:
     budgeted: bool = True
     dtypes: tuple = (torch.float32, torch.float64)
 
-    def __call__(self, model, x, y, *, target=None, rng=None):
-        library = foreign.Library("theirs", self._make, self.dtypes)
-        return foreign.run(library, self, model, x, y, target, rng)
+    __call__ = foreign.run
+
+    @property
+    def library(self):
+        return libraries.Library("theirs", self._make, self.dtypes)
 
     def _make(self, wanted, model, *, targeted, seed):
-        return foreign.Made(lambda x, labels: self.find(model, x, labels, seed), self.budgeted)
+        return libraries.Made(lambda x, labels: self.find(model, x, labels, seed), self.budgeted)
 
 
 def subject(count=6):
@@ -323,5 +325,5 @@ def test_slips_in_a_recipe_are_told_with_their_place(tmp_path):
 def test_the_orders_are_those_of_the_norms():
     x, z = images(3), images(3, seed=1)
     for kind in (Linf, L2, L1, L0):
-        by_order = torch.linalg.vector_norm((z - x).flatten(1), foreign.ORDERS[kind], dim=1)
+        by_order = torch.linalg.vector_norm((z - x).flatten(1), libraries.ORDERS[kind], dim=1)
         torch.testing.assert_close(kind(1).distance(z, x), by_order)

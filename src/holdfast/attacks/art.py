@@ -6,16 +6,15 @@ import inspect
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from holdfast.attacks import foreign
-from holdfast.modes import in_evaluation_mode
-from holdfast.rng import Streams
+from holdfast.attacks import foreign, libraries
+from holdfast.attacks.libraries import Library
 from holdfast.traits import Access
-from holdfast.types import Classifier, Threat
+from holdfast.types import Threat
 
 NORMS = {
     "BasicIterativeMethod": math.inf,
@@ -46,6 +45,52 @@ WALKS = ("BoundaryAttack", "HopSkipJump")
 """Attacks that walk from a success to a success."""
 
 
+def _make(wanted: libraries.Foreign, model: libraries.Bridge, *, targeted: bool, seed: int) -> libraries.Made:
+    art = libraries.package("art", "attacks.evasion", "estimators.classification", install="'holdfast[art]'")
+    kind = libraries.chosen(wanted.attack, _available_attacks(art))
+    order, has = libraries.ORDERS[type(wanted.threat)], inspect.signature(kind).parameters
+    if wanted.attack in NORMS:
+        libraries.same_norm(wanted, (NORMS[wanted.attack],))
+    ours: dict[str, Any] = {name: _classifier(art, model) for name in ("estimator", "classifier")}
+    ours |= {"eps": wanted.threat.eps, "targeted": targeted, "verbose": False, "summary_writer": False}
+    if "norm" in has and has["norm"].default != "wasserstein":
+        libraries.same_norm(wanted, (1, 2, math.inf))
+        ours["norm"] = order
+    given = libraries.arguments(kind, wanted.options, ours)
+    if targeted and "targeted" not in has:
+        raise libraries.wrong_aim(targeted)
+    attack = libraries.built(kind, given)
+
+    def find(x: Tensor, labels: Tensor, **start: Any) -> Any:
+        one_hot = nn.functional.one_hot(labels, model.classes)
+        return attack.generate(x=x.cpu().numpy(), y=one_hot.cpu().numpy(), **start)
+
+    def find_from(x: Tensor, labels: Tensor, start: Tensor) -> Any:
+        return find(x, labels, x_adv_init=start.cpu().numpy())
+
+    return libraries.Made(find, "eps" in given, find_from if wanted.attack in WALKS else None)
+
+
+def _classifier(art: Any, model: libraries.Bridge) -> Any:
+    return art.estimators.classification.PyTorchClassifier(
+        model=model,
+        loss=nn.CrossEntropyLoss(),
+        input_shape=tuple(model.images.shape[1:]),
+        nb_classes=model.classes,
+        clip_values=(0.0, 1.0),
+        device_type="gpu" if model.images.is_cuda else "cpu",
+    )
+
+
+def _available_attacks(art: Any) -> dict[str, Any]:
+    base = art.attacks.attack.EvasionAttack
+    kinds = vars(art.attacks.evasion).items()
+    return {name: kind for name, kind in kinds if inspect.isclass(kind) and issubclass(kind, base)}
+
+
+LIBRARY = Library("art", _make, dtypes=(torch.float32,), without_gradients=WITHOUT_GRADIENTS, single_step=SINGLE_STEP)
+
+
 @dataclass(frozen=True, kw_only=True)
 class ART:
     """An attack of the Adversarial Robustness Toolbox (extra `art`), which computes in float32.
@@ -71,68 +116,10 @@ class ART:
     options: Mapping[str, Any] = field(default_factory=dict)
     together: int = 1
 
-    @property
-    def access(self) -> Access:
-        """What the attack must know of the network."""
-        return WITHOUT_GRADIENTS.get(self.attack, Access.GRADIENTS)
-
-    @property
-    def thorough(self) -> bool:
-        """Whether it takes several steps."""
-        return self.attack not in SINGLE_STEP
+    library: ClassVar[Library] = LIBRARY
+    access = property(foreign.access)
+    thorough = property(foreign.thorough)
+    __call__ = foreign.run
 
     def __post_init__(self) -> None:
-        foreign.check(LIBRARY, self)
-
-    @in_evaluation_mode
-    def __call__(
-        self, model: Classifier, x: Tensor, y: Tensor, *, target: Tensor | None = None, rng: Streams | None = None
-    ) -> Tensor:
-        """The point found for each example."""
-        return foreign.run(LIBRARY, self, model, x, y, target, rng)
-
-
-def _make(wanted: foreign.Foreign, model: foreign.Bridge, *, targeted: bool, seed: int) -> foreign.Made:
-    art = foreign.package("art", "attacks.evasion", "estimators.classification", install="'holdfast[art]'")
-    kind = foreign.chosen(wanted.attack, _available_attacks(art))
-    order, has = foreign.ORDERS[type(wanted.threat)], inspect.signature(kind).parameters
-    if wanted.attack in NORMS:
-        foreign.same_norm(wanted, (NORMS[wanted.attack],))
-    ours: dict[str, Any] = {name: _classifier(art, model) for name in ("estimator", "classifier")}
-    ours |= {"eps": wanted.threat.eps, "targeted": targeted, "verbose": False, "summary_writer": False}
-    if "norm" in has and has["norm"].default != "wasserstein":
-        foreign.same_norm(wanted, (1, 2, math.inf))
-        ours["norm"] = order
-    given = foreign.arguments(kind, wanted.options, ours)
-    if targeted and "targeted" not in has:
-        raise foreign.wrong_aim(targeted)
-    attack = foreign.built(kind, given)
-
-    def find(x: Tensor, labels: Tensor, **start: Any) -> Any:
-        one_hot = nn.functional.one_hot(labels, model.classes)
-        return attack.generate(x=x.cpu().numpy(), y=one_hot.cpu().numpy(), **start)
-
-    def find_from(x: Tensor, labels: Tensor, start: Tensor) -> Any:
-        return find(x, labels, x_adv_init=start.cpu().numpy())
-
-    return foreign.Made(find, "eps" in given, find_from if wanted.attack in WALKS else None)
-
-
-def _classifier(art: Any, model: foreign.Bridge) -> Any:
-    return art.estimators.classification.PyTorchClassifier(
-        model=model,
-        loss=nn.CrossEntropyLoss(),
-        input_shape=tuple(model.images.shape[1:]),
-        nb_classes=model.classes,
-        clip_values=(0.0, 1.0),
-        device_type="gpu" if model.images.is_cuda else "cpu",
-    )
-
-
-def _available_attacks(art: Any) -> dict[str, Any]:
-    base = art.attacks.attack.EvasionAttack
-    kinds = vars(art.attacks.evasion).items()
-    return {name: kind for name, kind in kinds if inspect.isclass(kind) and issubclass(kind, base)}
-
-
-LIBRARY = foreign.Library("art", _make, dtypes=(torch.float32,))
+        foreign.check(self)

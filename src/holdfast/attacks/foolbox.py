@@ -6,15 +6,14 @@ import inspect
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
-from holdfast.attacks import foreign
-from holdfast.modes import in_evaluation_mode
-from holdfast.rng import Streams
+from holdfast.attacks import foreign, libraries
+from holdfast.attacks.libraries import Library
 from holdfast.traits import Access
-from holdfast.types import Classifier, Threat
+from holdfast.types import Threat
 
 WITHOUT_GRADIENTS = {
     "GenAttack": Access.SCORES,
@@ -38,6 +37,50 @@ SINGLE_STEP = ("FGSM", "FGM", "L1FastGradientAttack", "L2FastGradientAttack", "L
 
 WALKS = ("BoundaryAttack", "HopSkipJumpAttack")
 """Attacks that walk from a success to a success."""
+
+
+def _make(wanted: libraries.Foreign, model: libraries.Bridge, *, targeted: bool, seed: int) -> libraries.Made:
+    foolbox = libraries.package("foolbox", install="'holdfast[foolbox]'")
+    order = libraries.ORDERS[type(wanted.threat)]
+    kind = libraries.chosen(wanted.attack, _available_attacks(foolbox))
+    ours = {
+        "distance": foolbox.distances.LpDistance(order),
+        "constraint": type(wanted.threat).__name__.lower(),
+        "tensorboard": False,
+    }
+    given = libraries.arguments(kind, wanted.options, ours)
+    if "constraint" in given:
+        libraries.same_norm(wanted, (2, math.inf))
+    attack = libraries.built(kind, given)
+    if kind is not foolbox.attacks.PointwiseAttack:  # which does not say, and is judged by what it finds
+        libraries.same_norm(wanted, (attack.distance.p,))
+    criterion = foolbox.criteria.TargetedMisclassification if targeted else foolbox.criteria.Misclassification
+    budgeted = isinstance(attack, foolbox.attacks.base.FixedEpsilonAttack)
+    budget = {"epsilon": wanted.threat.eps} if budgeted else {}
+
+    def find(x: Tensor, labels: Tensor, **start: Tensor) -> Any:
+        wrapped = foolbox.PyTorchModel(model, bounds=(0, 1), device=x.device)
+        try:
+            return attack.run(wrapped, x, criterion(labels), **budget, **start)
+        except ValueError as error:
+            if "init_attack failed" in str(error) or "starting_points are not adversarial" in str(error):
+                return x
+            raise libraries.wrong_aim(targeted) if str(error) == "unsupported criterion" else error from None
+
+    def find_from(x: Tensor, labels: Tensor, start: Tensor) -> Any:
+        return find(x, labels, starting_points=start)
+
+    walks = isinstance(attack, tuple(getattr(foolbox.attacks, name) for name in WALKS))
+    return libraries.Made(find, budgeted, find_from if walks else None)
+
+
+def _available_attacks(foolbox: Any) -> dict[str, Any]:
+    base = foolbox.attacks.base
+    kinds = {name: kind for name, kind in vars(foolbox.attacks).items() if inspect.isclass(kind)}
+    return {n: k for n, k in kinds.items() if issubclass(k, base.FixedEpsilonAttack | base.MinimizationAttack)}
+
+
+LIBRARY = Library("foolbox", _make, without_gradients=WITHOUT_GRADIENTS, single_step=SINGLE_STEP)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,66 +108,10 @@ class Foolbox:
     options: Mapping[str, Any] = field(default_factory=dict)
     together: int = 1
 
-    @property
-    def access(self) -> Access:
-        """What the attack must know of the network."""
-        return WITHOUT_GRADIENTS.get(self.attack, Access.GRADIENTS)
-
-    @property
-    def thorough(self) -> bool:
-        """Whether it takes several steps."""
-        return self.attack not in SINGLE_STEP
+    library: ClassVar[Library] = LIBRARY
+    access = property(foreign.access)
+    thorough = property(foreign.thorough)
+    __call__ = foreign.run
 
     def __post_init__(self) -> None:
-        foreign.check(LIBRARY, self)
-
-    @in_evaluation_mode
-    def __call__(
-        self, model: Classifier, x: Tensor, y: Tensor, *, target: Tensor | None = None, rng: Streams | None = None
-    ) -> Tensor:
-        """The point found for each example."""
-        return foreign.run(LIBRARY, self, model, x, y, target, rng)
-
-
-def _make(wanted: foreign.Foreign, model: foreign.Bridge, *, targeted: bool, seed: int) -> foreign.Made:
-    foolbox = foreign.package("foolbox", install="'holdfast[foolbox]'")
-    order = foreign.ORDERS[type(wanted.threat)]
-    kind = foreign.chosen(wanted.attack, _available_attacks(foolbox))
-    ours = {
-        "distance": foolbox.distances.LpDistance(order),
-        "constraint": type(wanted.threat).__name__.lower(),
-        "tensorboard": False,
-    }
-    given = foreign.arguments(kind, wanted.options, ours)
-    if "constraint" in given:
-        foreign.same_norm(wanted, (2, math.inf))
-    attack = foreign.built(kind, given)
-    if kind is not foolbox.attacks.PointwiseAttack:  # which does not say, and is judged by what it finds
-        foreign.same_norm(wanted, (attack.distance.p,))
-    criterion = foolbox.criteria.TargetedMisclassification if targeted else foolbox.criteria.Misclassification
-    budgeted = isinstance(attack, foolbox.attacks.base.FixedEpsilonAttack)
-    budget = {"epsilon": wanted.threat.eps} if budgeted else {}
-
-    def find(x: Tensor, labels: Tensor, **start: Tensor) -> Any:
-        wrapped = foolbox.PyTorchModel(model, bounds=(0, 1), device=x.device)
-        try:
-            return attack.run(wrapped, x, criterion(labels), **budget, **start)
-        except ValueError as error:
-            if "init_attack failed" in str(error) or "starting_points are not adversarial" in str(error):
-                return x
-            raise foreign.wrong_aim(targeted) if str(error) == "unsupported criterion" else error from None
-
-    def find_from(x: Tensor, labels: Tensor, start: Tensor) -> Any:
-        return find(x, labels, starting_points=start)
-
-    walks = isinstance(attack, tuple(getattr(foolbox.attacks, name) for name in WALKS))
-    return foreign.Made(find, budgeted, find_from if walks else None)
-
-
-def _available_attacks(foolbox: Any) -> dict[str, Any]:
-    base = foolbox.attacks.base
-    kinds = {name: kind for name, kind in vars(foolbox.attacks).items() if inspect.isclass(kind)}
-    return {n: k for n, k in kinds.items() if issubclass(k, base.FixedEpsilonAttack | base.MinimizationAttack)}
-
-
-LIBRARY = foreign.Library("foolbox", _make)
+        foreign.check(self)

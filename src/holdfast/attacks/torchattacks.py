@@ -6,16 +6,14 @@ import inspect
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
 
-from holdfast.attacks import foreign
-from holdfast.modes import in_evaluation_mode
-from holdfast.rng import Streams
+from holdfast.attacks import foreign, libraries
+from holdfast.attacks.libraries import Library
 from holdfast.traits import Access
-from holdfast.types import Classifier, Threat
+from holdfast.types import Threat
 
 WITHOUT_GRADIENTS = {
     **dict.fromkeys(("Square", "OnePixel", "Pixle", "SPSA"), Access.SCORES),
@@ -24,6 +22,37 @@ WITHOUT_GRADIENTS = {
 """What attacks need that follow no gradient."""
 
 SINGLE_STEP = ("FGSM", "FFGSM")
+
+
+def _make(wanted: libraries.Foreign, model: libraries.Bridge, *, targeted: bool, seed: int) -> libraries.Made:
+    torchattacks = libraries.package("torchattacks", install="--no-deps torchattacks")
+    names = set(torchattacks.__all__) - set(torchattacks.__wrapper__)
+    kind = libraries.chosen(wanted.attack, {name: getattr(torchattacks, name) for name in names})
+    if norms := _norms(kind):
+        libraries.same_norm(wanted, norms)
+    eps = wanted.threat.eps
+    ours = {
+        "model": model, "eps": eps, "max_epsilon": eps, "norm": type(wanted.threat).__name__.capitalize(),
+        "n_classes": model.classes, "seed": seed, "verbose": False,
+    }  # fmt: skip
+    given = libraries.arguments(kind, wanted.options, ours)
+    attack = libraries.built(kind, given)
+    if targeted:
+        if "targeted" not in attack.supported_mode:
+            raise libraries.wrong_aim(targeted)
+        attack.set_mode_targeted_by_label(quiet=True)
+    return libraries.Made(attack, "eps" in given or "max_epsilon" in given)
+
+
+def _norms(kind: Any) -> tuple[float, ...]:
+    """The p of the norms that the class's documentation names, empty where it names none."""
+    match = re.search(r"Distance Measure\s*:(.*)", inspect.getdoc(kind) or "")
+    return tuple(float(p) for p in re.findall(r"L(inf|\d)", match[1])) if match else ()
+
+
+LIBRARY = Library(  # some of its attacks fail in float64
+    "torchattacks", _make, dtypes=(torch.float32,), without_gradients=WITHOUT_GRADIENTS, single_step=SINGLE_STEP
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,51 +79,10 @@ class Torchattacks:
     options: Mapping[str, Any] = field(default_factory=dict)
     together: int = 1
 
-    @property
-    def access(self) -> Access:
-        """What the attack must know of the network."""
-        return WITHOUT_GRADIENTS.get(self.attack, Access.GRADIENTS)
-
-    @property
-    def thorough(self) -> bool:
-        """Whether it takes several steps."""
-        return self.attack not in SINGLE_STEP
+    library: ClassVar[Library] = LIBRARY
+    access = property(foreign.access)
+    thorough = property(foreign.thorough)
+    __call__ = foreign.run
 
     def __post_init__(self) -> None:
-        foreign.check(LIBRARY, self)
-
-    @in_evaluation_mode
-    def __call__(
-        self, model: Classifier, x: Tensor, y: Tensor, *, target: Tensor | None = None, rng: Streams | None = None
-    ) -> Tensor:
-        """The point found for each example."""
-        return foreign.run(LIBRARY, self, model, x, y, target, rng)
-
-
-def _make(wanted: foreign.Foreign, model: foreign.Bridge, *, targeted: bool, seed: int) -> foreign.Made:
-    torchattacks = foreign.package("torchattacks", install="--no-deps torchattacks")
-    names = set(torchattacks.__all__) - set(torchattacks.__wrapper__)
-    kind = foreign.chosen(wanted.attack, {name: getattr(torchattacks, name) for name in names})
-    if norms := _norms(kind):
-        foreign.same_norm(wanted, norms)
-    eps = wanted.threat.eps
-    ours = {
-        "model": model, "eps": eps, "max_epsilon": eps, "norm": type(wanted.threat).__name__.capitalize(),
-        "n_classes": model.classes, "seed": seed, "verbose": False,
-    }  # fmt: skip
-    given = foreign.arguments(kind, wanted.options, ours)
-    attack = foreign.built(kind, given)
-    if targeted:
-        if "targeted" not in attack.supported_mode:
-            raise foreign.wrong_aim(targeted)
-        attack.set_mode_targeted_by_label(quiet=True)
-    return foreign.Made(attack, "eps" in given or "max_epsilon" in given)
-
-
-def _norms(kind: Any) -> tuple[float, ...]:
-    """The p of the norms that the class's documentation names, empty where it names none."""
-    match = re.search(r"Distance Measure\s*:(.*)", inspect.getdoc(kind) or "")
-    return tuple(float(p) for p in re.findall(r"L(inf|\d)", match[1])) if match else ()
-
-
-LIBRARY = foreign.Library("torchattacks", _make, dtypes=(torch.float32,))  # some of its attacks fail in float64
+        foreign.check(self)

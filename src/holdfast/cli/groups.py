@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.cli.code_permission import allowed_code
+from holdfast.cli.code_permission import TrustCode, allowed_code
 from holdfast.cli.device import Device, device_of
 from holdfast.cli.locks import hold
 from holdfast.cli.options import OUT, Fresh, Out, RecipeFile, Root, Set, names
