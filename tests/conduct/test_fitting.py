@@ -14,7 +14,7 @@ import holdfast
 from holdfast.data import Digits
 from holdfast.errors import CheckpointError, DataError, HoldfastError, LedgerError, ModelError, RecipeError
 from holdfast.losses import cross_entropy
-from holdfast.models import load_weights, read_state
+from holdfast.models import read_state
 from holdfast.objectives import TRADES
 from holdfast.optim import SGD
 from holdfast.recipe import TrainRecipe
@@ -225,10 +225,14 @@ def test_what_it_leaves_is_read_by_load_run(tmp_path):
     assert run.facts["fit"]["epochs"] == 2
     with pytest.raises(LedgerError, match="expected a ledger with results"):
         assert run.ledger is None
-    with pytest.raises(CheckpointError, match=r"got those of a network that holdfast\.fit trained: load them into"):
-        run.model()
-    other = small()
-    load_weights(other, run.path / f"{run.weights[0]}.safetensors")
+    assert run.answers == {}
+    with pytest.raises(LedgerError, match=r"expected .*results"):
+        run.report()
+    for read in (run.model, lambda: run.recipe):
+        with pytest.raises(CheckpointError, match=r"got those of a network that holdfast\.fit trained: load them into"):
+            read()
+    other = run.model(into=small())
+    assert not other.training
     assert bits(other) == bits(fitted.model)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import holdfast
 from holdfast.conduct import Checking, Failed, Finished, Reported, Trained, Training
-from holdfast.errors import CheckpointError, LedgerError, RecipeError, TrainingError
+from holdfast.errors import LedgerError, RecipeError, TrainingError
 from holdfast.recipe import load_recipes
 from holdfast.training import Epoch
 from tests.end_to_end.command import good, results
@@ -189,22 +189,6 @@ def test_runs_of_several_recipes_have_no_report_in_common(tmp_path):
     one, other = (load_recipes(written({**RECIPE, "name": name}, tmp_path) / "tiny.yaml")[0] for name in ("a", "b"))
     with pytest.raises(RecipeError, match="expected runs of one recipe"):
         next(holdfast.run([one, other], out=tmp_path / "runs"))
-
-
-def test_a_stored_run_has_recipe_network_results_answers_and_report(by_command, tmp_path):
-    run = holdfast.load_run(by_command / RUN)
-    assert (run.name, run.weights[0], run.recipe.train.epochs) == ("tiny/seed-0", "best", 2)
-    ledger = run.ledger
-    assert set(ledger["kind"]) == {"clean", "attack"}
-    x = holdfast.load_model(by_command / RUN).model
-    model = run.model()
-    assert not model.training
-    assert all((one == other).all() for one, other in zip(model.parameters(), x.parameters(), strict=True))
-    (answer,) = run.answers["gradient_norm"]
-    assert len(answer.rows) == 60
-    assert run.report(tmp_path / "page.html").exists()
-    with pytest.raises(CheckpointError, match="expected one of its weights, best"):
-        run.model("../../elsewhere")
 
 
 def test_what_is_no_run_is_named(tmp_path):

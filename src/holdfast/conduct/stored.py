@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import polars as pl
 from torch import nn
 
 from holdfast.errors import CheckpointError, LedgerError
+from holdfast.models import load_weights
 from holdfast.questions.answers import Answers, Store, shown
 from holdfast.recipe import Recipe
 from holdfast.report import read_run, write_report
@@ -60,18 +62,44 @@ class StoredRun:
             weights: best or last; None for the best there are.
             trust: which factories that the weights name may be called.
         """
-        if weights not in (None, *(labels := self.weights)):
-            raise CheckpointError(f"{self.path}: expected one of its weights, {', '.join(labels)}; got {weights!r}")
-        return load_model(self.path if weights is None else Run(self.path).weights(weights), trust=trust)
+        return load_model(self._file(weights), trust=trust)
 
-    def model(self, weights: str | None = None, *, trust: TrustedCode = False) -> nn.Module:
-        """The trained network, in evaluation mode."""
-        return self.load(weights, trust=trust).model.eval()
+    def model(self, weights: str | None = None, *, into: nn.Module | None = None, trust: TrustedCode = False) -> nn.Module:
+        """The trained network, in evaluation mode.
+
+        Args:
+            weights: as in `load`.
+            into: a network to put the weights into; needed for those that `holdfast.fit` trained, whose files do not
+                say how to build them.
+            trust: as in `load`.
+        """
+        if into is None:
+            return self.load(weights, trust=trust).model.eval()
+        load_weights(into, self._file(weights))
+        return into.eval()
+
+    def _file(self, weights: str | None) -> Path:
+        run, labels = Run(self.path), self.weights
+        if weights not in (None, *labels):
+            raise CheckpointError(f"{self.path}: expected one of its weights, {', '.join(labels)}; got {weights!r}")
+        return run.weights(run.require_labels()[0] if weights is None else weights)
 
     @property
     def ledger(self) -> pl.DataFrame:
-        """One row for each example and check; `.to_pandas()` makes it a table of pandas."""
+        """One row for each example and check."""
         return Run(self.path).ledger.read()
+
+    def to_pandas(self) -> Any:
+        """The ledger as a table of pandas.
+
+        Raises:
+            LedgerError: if pandas is not installed.
+        """
+        try:
+            pandas = import_module("pandas")
+        except ImportError:
+            raise LedgerError("to_pandas: expected pandas, got none; pip install pandas, or use ledger") from None
+        return pandas.DataFrame(self.ledger.to_dict(as_series=False))
 
     @property
     def answers(self) -> dict[str, Answers]:
