@@ -97,15 +97,13 @@ def _positional(value: Any) -> int:
 
 def _missing(protocol: Any, value: Any) -> str | None:
     """The first part of a protocol that an object lacks."""
+    wanted = vars(protocol).get("__call__") if isinstance(protocol, type) else _loss
+    if wanted is not None and not callable(value):
+        return "cannot be called"
     for name in _members(protocol):
         if not hasattr(value, name):
             return f"has no `{name}`"
-    wanted = vars(protocol).get("__call__") if isinstance(protocol, type) else _loss
-    if wanted is None:
-        return None
-    if not callable(value):
-        return "cannot be called"
-    return _misfit(inspect.signature(wanted), value)
+    return None if wanted is None else _misfit(inspect.signature(wanted), value)
 
 
 def _members(protocol: Any) -> list[str]:

@@ -4,6 +4,8 @@ import dataclasses
 import json
 import types
 import typing
+from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -181,6 +183,20 @@ def test_an_attack_that_no_recipe_knows_is_described_with_its_threat():
     assert describe(Mine(), Check) == ("Mine", "Mine", '{"repr": "Mine()", "threat": {"linf": {"eps": 0.1}}}')
 
 
-def test_a_method_without_a_name_cannot_be_written():
-    with pytest.raises(RecipeError, match=r"has no name that a recipe could say; known: .*clean.*, fgsm"):
-        plain(lambda x: x, Check)
+def _unchanged(x, *, rng=None):
+    return x
+
+
+@dataclass(frozen=True)
+class _Local:
+    tool: "Nowhere"  # noqa: F821
+    sizes: tuple[int, ...] = (1, 2)
+
+    def __call__(self, x, *, rng=None):
+        return x
+
+
+def test_a_method_without_a_name_is_written_by_its_place_and_what_its_fields_print():
+    place = f"{__name__}:_Local"
+    assert plain(_unchanged, Check) == {"python": {"at": f"{__name__}:_unchanged"}}
+    assert plain(_Local(Fraction(1, 2)), Check) == {"python": {"at": place, "tool": "Fraction(1, 2)", "sizes": [1, 2]}}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 import types
 import typing
 from collections.abc import Mapping
@@ -65,7 +66,7 @@ def _unregistered(check: Any) -> dict[str, Any]:
     """A method that no family knows, with its threat if it is an attack."""
     has_fields = dataclasses.is_dataclass(check)
     name = type(check).__name__ if has_fields else getattr(check, "__name__", type(check).__name__)
-    fields = _fields(check) if has_fields else {"repr": repr(check)}
+    fields = _fields(check) if has_fields else {"repr": _printed(check), **_recorded(getattr(check, "__dict__", {}))}
     name = place_of(check) if name in FAMILIES[Check] else name
     if hasattr(check, "threat") and not {"threat", "attack"} & fields.keys():
         fields["threat"] = plain(check.threat, Threat)
@@ -120,7 +121,22 @@ def _named(value: Any, family: Registry[Any]) -> Any:
 
 def _placed(value: Any) -> Any:
     """A method without a name by its place, as a recipe has those of others."""
-    return {KEY: {PLACE: place_of(value), **(_fields(value) if dataclasses.is_dataclass(value) else {})}}
+    fields = _fields(value) if dataclasses.is_dataclass(value) else {}
+    return {KEY: {PLACE: place_of(value), **{name: _recorded(one) for name, one in fields.items()}}}
+
+
+def _recorded(value: Any) -> Any:
+    """A value as a file can keep it; of an object of Python, what it prints."""
+    if isinstance(value, Mapping):
+        return {str(name): _recorded(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_recorded(one) for one in value]
+    return value if isinstance(value, str | int | float | None) else _printed(value)
+
+
+def _printed(value: Any) -> str:
+    """What an object prints, without its address, which is another one in every process."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 
 def _differences(value: Any, entry: Any) -> int:
@@ -128,5 +144,8 @@ def _differences(value: Any, entry: Any) -> int:
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    hints = hints_of(type(value))
-    return {f.name: plain(getattr(value, f.name), hints[f.name]) for f in dataclasses.fields(value) if f.init}
+    try:
+        hints = hints_of(type(value))
+    except NameError:  # of others, who imported a type for annotations only
+        hints = {}
+    return {f.name: plain(getattr(value, f.name), hints.get(f.name)) for f in dataclasses.fields(value) if f.init}
