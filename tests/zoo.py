@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -10,102 +9,32 @@ from torch import nn
 
 from holdfast.attacks import PGD
 from holdfast.data.digits import Digits
-from holdfast.lipschitz import Moments
 from holdfast.models.lipschitz import LipschitzCNN, LipschitzMLP
 from holdfast.objectives import MSCR
 from holdfast.rng import Streams, permutation
-from holdfast.threat import L1, L2, Linf
-
-THREAT_KINDS = {"linf": Linf, "l2": L2, "l1": L1}
-
-
-def images(count, shape=(1, 4, 4), *, seed=0, low=0.0, high=1.0, dtype=torch.float64):
-    """Uniform images with values in [low, high)."""
-    return low + (high - low) * Streams(seed, "zoo images", count).uniform(torch.empty(count, *shape, dtype=dtype))
+from holdfast.testing.networks import (  # noqa: F401
+    THREAT_KINDS,
+    Affine,
+    HalfSpace,
+    Linear,
+    Normed,
+    frozen_norm,
+    half_space,
+    half_space_distance,
+    half_space_points,
+    images,
+    labels,
+    linear,
+    normed,
+    seeded,
+    smooth,
+)  # fmt: skip
+from holdfast.threat import Linf
 
 
 def generator(seed=0):
     """A generator of torch, for draws that need no stream per example."""
     return torch.Generator().manual_seed(seed)
-
-
-def labels(count, classes, *, seed=0):
-    return Streams(seed, "zoo labels", count).integers(classes)
-
-
-@dataclass(frozen=True)
-class Affine:
-    """A linear layer that is its weight and bias, without parameters of its own."""
-
-    weight: torch.Tensor
-    bias: torch.Tensor | None
-
-    def __call__(self, features):
-        return F.linear(features, self.weight, self.bias)
-
-
-class Linear(nn.Module):
-    """K-class linear classifier of flattened images."""
-
-    def __init__(self, weight, bias):
-        super().__init__()
-        self.weight, self.bias = nn.Parameter(weight), nn.Parameter(bias)
-
-    def features(self, x):
-        return x.flatten(1)
-
-    @property
-    def head(self):
-        return Affine(self.weight, self.bias)
-
-    def forward(self, x):
-        return self.head(self.features(x))
-
-    def moments(self, x, sigma):
-        return Moments(self(x), sigma**2 * (self.weight**2).sum(1).expand(len(x), -1))
-
-
-def linear(classes, shape=(1, 4, 4), *, seed=0, dtype=torch.float64):
-    """A linear classifier with normal weights, its logits centred on the middle of the box."""
-    size = torch.Size(shape).numel()
-    weight = Streams(seed, "zoo weights", classes).normal(torch.empty(classes, size, dtype=dtype))
-    return Linear(weight, -0.5 * weight.sum(1))
-
-
-class HalfSpace(nn.Module):
-    """Two classes with logits -m, +m for m = <w, x> + b: class 1 where m > 0."""
-
-    def __init__(self, weight, bias):
-        super().__init__()
-        self.weight, self.bias = nn.Parameter(weight), nn.Parameter(bias)
-
-    def signed(self, x):
-        return x.flatten(1) @ self.weight + self.bias
-
-    def forward(self, x):
-        m = self.signed(x)
-        return torch.stack((-m, m), dim=1)
-
-
-def half_space(size=12, *, seed=0, dtype=torch.float64):
-    """A half-space through the middle of the box."""
-    weight = Streams(seed, "zoo half-space").normal(torch.empty(1, size, dtype=dtype))[0]
-    return HalfSpace(weight, -0.5 * weight.sum())
-
-
-def half_space_distance(model, x, kind):
-    """Distance of each x to the decision boundary: margin over dual norm. Exact where the box does not matter."""
-    with torch.no_grad():
-        order = {"linf": 1, "l2": 2, "l1": torch.inf}[kind]
-        return model.signed(x).abs() / torch.linalg.vector_norm(model.weight, order)
-
-
-def half_space_points(model, count=20, *, seed=0, scale=0.02):
-    """Points near the middle of the box with their labels by the model: the box is far in every norm."""
-    like = torch.empty(count, len(model.weight), dtype=model.weight.dtype)
-    x = 0.5 + scale * Streams(seed, "zoo points", count).normal(like)
-    with torch.no_grad():
-        return x, model(x).argmax(1)
 
 
 def half_space_points_at(model, distance, kind, count=8, *, seed=0):
@@ -184,65 +113,11 @@ class Social(nn.Module):
         return self.model((0.3 + 0.4 * self.norm(x)).clamp(0, 1))
 
 
-class Normed(nn.Module):
-    """Convolution, BatchNorm, ReLU, dropout, dense: everything that depends on the mode."""
-
-    def __init__(self, classes=3, channels=1, side=4, dropout=0.5):
-        super().__init__()
-        self.convolution = nn.Conv2d(channels, 4, 3, padding=1)
-        self.norm = nn.BatchNorm2d(4)
-        self.dropout = nn.Dropout(dropout)
-        self.head = nn.Linear(4 * side * side, classes)
-
-    def features(self, x):
-        return self.dropout(F.relu(self.norm(self.convolution(x))).flatten(1))
-
-    def forward(self, x):
-        return self.head(self.features(x))
-
-    def moments(self, x, sigma):
-        """As if the noise came in behind the features."""
-        return Moments(self(x), sigma**2 * (self.head.weight**2).sum(1).expand(len(x), -1))
-
-
-def seeded(make, seed=0):
-    """A module made with a seed, the global random state left alone."""
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
-        return make()
-
-
-def normed(classes=3, *, dropout=0.5, side=4):
-    """A network with BatchNorm statistics of its own, in eval mode, float64."""
-    model = seeded(lambda: Normed(classes, side=side, dropout=dropout)).double()
-    with torch.no_grad():
-        model.norm.running_mean.copy_(images(4, ())[:4])
-        model.norm.running_var.copy_(0.5 + images(4, (), seed=1)[:4])
-    return model.eval()
-
-
-def frozen_norm():
-    """A network in train mode whose BatchNorm is frozen in eval mode, and without dropout."""
-    model = normed(dropout=0.0).train()
-    model.norm.eval()
-    return model
-
-
 def with_dropout():
     """A network with dropout in train mode; its BatchNorm is frozen."""
     model = normed(dropout=0.5).train()
     model.norm.eval()
     return model
-
-
-def smooth(classes=5, shape=(1, 4, 4), *, seed=0):
-    """A random smooth network (float64), so that gradients differ from point to point and nothing ties."""
-    size = torch.Size(shape).numel()
-    model = seeded(lambda: nn.Sequential(nn.Flatten(), nn.Linear(size, 16), nn.Tanh(), nn.Linear(16, classes)), seed)
-    with torch.no_grad():
-        model[1].weight.mul_(4)
-        model[3].weight.mul_(4)
-    return model.double().eval()
 
 
 @functools.cache

@@ -10,10 +10,10 @@ import torch.nn.functional as F
 
 from holdfast.attacks import ATTACKS, FGSM, PGD, Square
 from holdfast.errors import ModelError
+from holdfast.testing import attack as contract
 from holdfast.threat import THREATS, Linf
 from holdfast.traits import Access
 from holdfast.wrappers import InCurrentModes
-from tests.contracts import attack as contract
 from tests.contracts import cheap
 from tests.zoo import Masked, images, labels, linear, smooth
 

@@ -7,8 +7,8 @@ import torch
 
 from holdfast.certify import CERTIFIERS, Margin
 from holdfast.certify.smoothing import GaussianSmoothing
+from holdfast.testing import certifier as contract
 from holdfast.types import Certificate
-from tests.contracts import certifier as contract
 from tests.contracts import cheap
 
 

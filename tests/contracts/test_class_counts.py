@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from holdfast.rng import Streams
+from holdfast.testing.attack import check_stays_inside
 from tests.contracts import cheap
-from tests.contracts.attack import check_stays_inside
 from tests.contracts.test_attacks import PAIRS, instance
 from tests.zoo import images, linear
 

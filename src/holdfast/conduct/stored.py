@@ -64,7 +64,9 @@ class StoredRun:
         """
         return load_model(self._file(weights), trust=trust)
 
-    def model(self, weights: str | None = None, *, into: nn.Module | None = None, trust: TrustedCode = False) -> nn.Module:
+    def model(
+        self, weights: str | None = None, *, into: nn.Module | None = None, trust: TrustedCode = False
+    ) -> nn.Module:
         """The trained network, in evaluation mode.
 
         Args:

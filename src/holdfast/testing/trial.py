@@ -1,0 +1,52 @@
+"""What the contracts share: trying promises one by one, and comparing what two calls return."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+Module = TypeVar("Module", bound=nn.Module)
+
+
+def try_promises(
+    method: object,
+    promises: Iterable[Callable[..., Any]],
+    *,
+    options: Mapping[Callable[..., Any], Mapping[str, Any]] | None = None,
+) -> None:
+    """Try promises on a method.
+
+    Args:
+        method: an attack, an objective, ...
+        promises: functions of it, whose docstrings state them.
+        options: further arguments of some.
+
+    Raises:
+        AssertionError: naming the method, the first promise that it breaks, and how.
+    """
+    for promise in promises:
+        try:
+            promise(method, **(options or {}).get(promise, {}))
+        except AssertionError as error:
+            name = getattr(method, "__name__", type(method).__name__)
+            stated = (inspect.getdoc(promise) or "").partition("\n")[0]
+            raise AssertionError(f"{name} breaks the promise {promise.__name__} ({stated}): {error}") from error
+
+
+def same_values(one: Tensor, other: Tensor, what: str, *, relative: float = 0.0, absolute: float = 1e-9) -> None:
+    """Fail where two tensors differ by more than rounding."""
+    assert one.shape == other.shape, f"{what} have other shapes: {tuple(one.shape)} and {tuple(other.shape)}"
+    difference = float((one - other).detach().abs().max()) if one.numel() else 0.0
+    assert torch.allclose(one, other, rtol=relative, atol=absolute), f"{what} differ by up to {difference:g}"
+
+
+def with_gradients(model: Module) -> Module:
+    """A network some of whose parameters have gradients, and one of which wants none."""
+    for number, parameter in enumerate(model.parameters()):
+        parameter.grad = torch.full_like(parameter, 0.5) if number % 2 else None
+    list(model.parameters())[1].requires_grad_(False)
+    return model
