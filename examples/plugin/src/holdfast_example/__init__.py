@@ -1,0 +1,1 @@
+"""Methods for holdfast, found by it through the entry points in `pyproject.toml`."""
