@@ -1,8 +1,8 @@
-"""A trained network of somebody else as one half of a composite: the residual network of 20 layers for CIFAR-10.
+"""A published trained network as one half of a composite: the residual network of 20 layers for CIFAR-10.
 
 A recipe names the factory, `model: {python: {factory: "examples.pretrained:resnet20", options: {weights: FILE}}}`, and
-the network comes with its weights and asks for no training: `holdfast run` saves it as it is. It shows its `stages`, so
-that a policy can look at its first feature maps. See `recipes/evidence/cifar10_pretrained.yaml`.
+the network comes with its weights and needs no training: `holdfast run` saves it as it is. It has `stages`, so that a
+policy can use its first feature maps. See `recipes/evidence/cifar10_pretrained.yaml`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def resnet20(weights: str, classes: int = 10) -> nn.Module:
     """The network of He et al., Deep Residual Learning for Image Recognition, section 4.2, frozen.
 
     Args:
-        weights: file with a state dict, where you are or below HOLDFAST_DATA.
+        weights: file with a state dict, in the current directory or below HOLDFAST_DATA.
         classes: number of logits.
     """
     model = ResNet20(classes)
@@ -63,7 +63,7 @@ class ResNet20(nn.Module):
         self.linear = nn.Linear(64, classes)
 
     def stages(self, x: Tensor) -> Iterator[Tensor]:
-        """Feature maps, from the first on; computes no further than it is asked."""
+        """Yield the feature maps of each stage; computed only as far as they are consumed."""
         z = F.relu(self.bn1(self.conv1(x)))
         yield z
         for layer in (self.layer1, self.layer2, self.layer3):

@@ -1,4 +1,4 @@
-"""Pictures that look a little like roads, dry, wet and icy, as PNG files: stand-ins for a folder of photographs.
+"""Synthetic pictures of dry, wet and icy roads as PNG files: stand-ins for a folder of photographs.
 
 `python examples/roads.py roads --scale 0.1` writes roads/dry/*.png, roads/wet/*.png and roads/icy/*.png, 400 pixels
 high and 500 wide, a tenth of 460, 460 and 977 pictures: as unbalanced as the data of the paper on discriminative
@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 
 def picture(kind: str, random: np.random.Generator) -> Image.Image:
-    """One road: a sky, a verge on both sides, the road with its markings, and what the weather did to it."""
+    """One road: a sky, a verge on both sides, and the road with its markings in the given weather."""
     y, x = np.mgrid[0 : 1 : HEIGHT * 1j, 0 : 1 : WIDTH * 1j]
     horizon, light = random.uniform(0.3, 0.45), random.uniform(0.65, 1.0)
     depth = np.clip((y - horizon) / (1 - horizon), 1e-3, 1)  # 0 at the horizon, 1 in front
@@ -46,7 +46,7 @@ def verge(kind: str, random: np.random.Generator) -> Array:
 
 
 def surface(kind: str, depth: Array, across: Array, sky: Array, random: np.random.Generator) -> Array:
-    """Asphalt; wet it is darker and mirrors the sky, icy it is covered with white patches and wheel tracks."""
+    """Asphalt: dry; wet, darker and mirroring the sky; or icy, with white patches and wheel tracks."""
     asphalt = random.uniform(0.3, 0.45) * (0.9 + 0.2 * clouds(random, 40)[..., None]) * np.array([1.0, 0.98, 0.95])
     if kind == "dry":
         return asphalt
@@ -65,18 +65,18 @@ def clouds(random: np.random.Generator, cells: int) -> Array:
 
 
 def main() -> None:
-    """Write the pictures; those that are there already are written again, the same."""
+    """Write the pictures; existing ones are overwritten with the same content."""
     parser = argparse.ArgumentParser(description="Write pictures of roads, dry, wet and icy.")
     parser.add_argument("directory", type=Path)
     parser.add_argument("--scale", type=float, default=0.1, help="share of 460, 460 and 977 pictures")
     parser.add_argument("--seed", type=int, default=0)
-    said = parser.parse_args()
+    options = parser.parse_args()
     for number, (kind, count) in enumerate(COUNTS.items()):
-        (said.directory / kind).mkdir(parents=True, exist_ok=True)
-        for index in range(max(2, round(said.scale * count))):
-            made = picture(kind, np.random.default_rng([said.seed, number, index]))
-            made.save(said.directory / kind / f"{index:04d}.png")
-    print({kind: len(list((said.directory / kind).glob("*.png"))) for kind in COUNTS})
+        (options.directory / kind).mkdir(parents=True, exist_ok=True)
+        for index in range(max(2, round(options.scale * count))):
+            image = picture(kind, np.random.default_rng([options.seed, number, index]))
+            image.save(options.directory / kind / f"{index:04d}.png")
+    print({kind: len(list((options.directory / kind).glob("*.png"))) for kind in COUNTS})
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A plain PyTorch network, trained without holdfast: does it hold?
+"""Measure the robustness of a plain PyTorch network that was trained without holdfast.
 
 Run it with `python examples/your_own_network.py`; it needs a few seconds and no download.
 """
