@@ -1,4 +1,4 @@
-"""Images sent through a random network, anew for every image."""
+"""Distortion of images by random networks, one for every image."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.rng import Streams, streams
 from holdfast.threat.shape import per_example
 
 FLAT = 0.01
-"""Smallest root mean square of what a network makes of an image that is brought up to size."""
+"""Smallest root mean square of a change that is scaled up to its drawn size."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,13 +24,13 @@ class DeepAugment:
         z = \mathrm{clip}\Bigl(x + \rho \frac{\Delta}{\mathrm{rms}(\Delta)}\Bigr), \quad \Delta = V_1 h_L
 
     :math:`W_l` are 3 x 3 convolutions, :math:`V_0, V_1` mix channels, all with normal entries; :math:`\phi_l` is a
-    rectifier, a sine or a hyperbolic tangent. The mean of :math:`\Delta` over each channel is taken out, so that
+    rectifier, a sine or a hyperbolic tangent. The mean of :math:`\Delta` over each channel is subtracted, so that
     textures and edges change rather than the tint, and its size :math:`\rho \sim U(0, s)` is drawn for each image.
 
     Args:
         strength: :math:`s`, largest root mean square of the change before clipping, in [0, 1] pixel units.
         layers: :math:`L`.
-        channels: of the hidden images.
+        channels: channels of the hidden images.
 
     Reference:
         Hendrycks et al., The Many Faces of Robustness, ICCV 2021, arXiv:2006.16241 (DeepAugment), and its on-the-fly
@@ -62,7 +62,7 @@ class DeepAugment:
         return (x + per_example(factor, x) * change).clamp_(0, 1)
 
     def _change(self, x: Tensor, rng: Streams) -> Tensor:
-        """What the random networks make of images in [-1, 1]."""
+        """Changes of images in [-1, 1] by the random networks."""
         C = x.shape[1]
         hidden = torch.tanh(convolved(x, _weights(rng, x, self.channels, C, 1)))
         for _ in range(self.layers):

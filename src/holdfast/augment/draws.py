@@ -1,4 +1,4 @@
-"""Draws of distributions that weights of a mixture have, one row per stream."""
+"""Random weights of mixtures, one row per stream."""
 
 from __future__ import annotations
 

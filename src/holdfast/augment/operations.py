@@ -1,8 +1,8 @@
-r"""Simple changes of images, each with one amount per image, and how a batch takes a different one for every image.
+r"""Simple changes of images, each with one amount per image, and their use with a different one for every image.
 
-An operation is a function of images (n, C, H, W) in [0, 1] and amounts (n,); the result lies in [0, 1]. Those that
-Pillow has follow it: its 8-bit look-up tables where a table is what the operation is (`equalize`, `posterize`), real
-numbers elsewhere. Pixels that come from outside an image are black.
+An operation is a function of images (n, C, H, W) in [0, 1] and amounts (n,); the result lies in [0, 1]. Operations that
+Pillow has follow it, with its 8-bit look-up tables where the operation is a table (`equalize`, `posterize`) and real
+numbers elsewhere. Pixels from outside an image are black.
 
 Results do not depend on which images are in a batch, to the bit: amounts reach pixels through element-wise arithmetic
 only, since a rounding that differs would become a whole grey level in `posterize` and `equalize`.
@@ -58,7 +58,7 @@ def equalize(x: Tensor, amount: Tensor) -> Tensor:
 
 
 def posterize(x: Tensor, bits: Tensor) -> Tensor:
-    """Keep so many leading bits of the 8-bit values, rounded up to a whole number."""
+    """Keep that many leading bits of the 8-bit values, rounded up to a whole number."""
     lost = 2 ** (8 - bits.ceil().clamp(0, 8).to(torch.int64))
     lost = per_example(lost, x)
     return (_levels(x) // lost * lost).to(x) / 255
@@ -175,7 +175,7 @@ OPERATIONS: dict[str, Operation] = {
 
 @dataclass(frozen=True)
 class Scale:
-    """From a strength in [0, 1] to an operation's amount: from `low` to `high` in a straight line.
+    """Linear map of a strength in [0, 1] to an operation's amount, from `low` to `high`.
 
     Args:
         low: amount at strength 0.
@@ -188,14 +188,14 @@ class Scale:
     signed: bool = False
 
     def amount(self, strength: Tensor, negative: Tensor) -> Tensor:
-        """Amounts (n,) of strengths (n,); `negative` says who turns to the other side if there is one."""
+        """Amounts (n,) of strengths (n,); `negative` marks the images with the other side of a signed amount."""
         way = strength * (self.high - self.low)
         return self.low + (torch.where(negative, -way, way) if self.signed else way)
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """What images are to take.
+    """Random choices of operations for images.
 
     Args:
         choice: position of the operation among those to choose from, (n,) or (n, count).
@@ -214,7 +214,7 @@ def apply_each(x: Tensor, scales: Mapping[str, Scale], drawn: Drawn) -> Tensor:
     Args:
         x: images (n, C, H, W).
         scales: the operations to choose from, each with its amounts.
-        drawn: what each image takes.
+        drawn: the operation of each image.
     """
     z = x.clone()
     for number, (name, scale) in enumerate(scales.items()):

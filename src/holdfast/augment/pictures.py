@@ -1,8 +1,8 @@
-r"""Pictures to mix into training images: fractals and textures made by rule, or a folder of one's own.
+r"""Pictures to mix into training images: generated fractals and textures, or those of a folder.
 
-Fractals are attractors of random iterated function systems, each map with a colour that the points which it moves take
-on by half. Textures are random networks of sines from coordinates to colours, bands and cells as in visualisations of a
-network's features. Both show structure at all scales and no object of any data set.
+Fractals are attractors of random iterated function systems; each map has a colour, with which the points that it moves
+are half mixed. Textures are random networks of sines from coordinates to colours, bands and cells as in visualisations
+of a network's features. Both show structure at all scales and no object of any data set.
 
 Reference:
     Barnsley, Demko, Iterated Function Systems and the Global Construction of Fractals, 1985.
@@ -26,13 +26,13 @@ from holdfast.errors import DataError
 from holdfast.rng import derive
 
 MAPS, STEPS, WARMING = 4, 48, 12
-"""Maps of a system at most; steps of the chaos game, and how many of them at first are not drawn."""
+"""Largest number of maps of a system; steps of the chaos game, and the number of first steps that are not drawn."""
 
 PER_PIXEL = 16
-"""Points of a fractal for each pixel of it."""
+"""Points of a fractal per pixel."""
 
 LARGEST = 64
-"""Pixels of a side as it is made."""
+"""Largest side in pixels at which pictures are generated."""
 
 CHUNK = 1 << 15
 """Pixels worked on at once."""
@@ -42,7 +42,7 @@ CHUNK = 1 << 15
 def generated(count: int, height: int, width: int, seed: int = 0) -> Tensor:
     """Fractals and textures in turn, (count, 3, height, width), float32 in [0, 1]; kept for the next call.
 
-    Those of more than 64 pixels a side are made smaller and enlarged.
+    Those of more than 64 pixels a side are generated smaller and enlarged.
     """
     generator = torch.Generator().manual_seed(derive(seed, f"pictures {height} x {width}"))
     small = H, W = min(height, LARGEST), min(width, LARGEST)

@@ -14,7 +14,7 @@ from holdfast.rng import Streams, streams
 from holdfast.threat.shape import per_example
 
 DARKEST = 1e-37
-"""Values below are taken for it before they are raised to a power that may be negative."""
+"""Smaller values are replaced by it before they are raised to a power that may be negative."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,16 +32,16 @@ class PixMix:
     .. math:: \tfrac12\bigl(a (2z - 1) + b (2u - 1) + 1\bigr) \quad\text{and}\quad \tfrac12 (2z)^a (2u)^b
 
     Args:
-        k: mixes at most.
-        beta: :math:`\beta`; the higher, the more is left of the image.
+        k: largest number of mixes.
+        beta: :math:`\beta`; the higher, the more of the image remains.
         severity: strength of the operations, up to 10.
         all_ops: also operations that are near some of the corruptions of tests.
-        mixing: directory of pictures, in the current directory or in the data root; None makes fractals and textures.
-        pictures: how many to make.
+        mixing: directory of pictures, in the current directory or in the data root; None to generate them.
+        pictures: number of pictures to generate.
 
     Reference:
         Hendrycks et al., PixMix: Dreamlike Pictures Comprehensively Improve Safety Measures, CVPR 2022,
-        arXiv:2112.05135. Differs: the pictures are made by rule at the size of the images, instead of collected
+        arXiv:2112.05135. Differs: the pictures are generated at the size of the images, instead of collected
         fractals and visualised features.
     """
 
@@ -76,7 +76,7 @@ class PixMix:
         return z
 
     def _mixed_once(self, z: Tensor, x: Tensor, rng: Streams) -> Tensor:
-        """Each alternative is worked out for those images only that take it."""
+        """Mix once; each alternative is computed only for the images that take it."""
         itself, product = (rng.integers(2, device=x.device).nonzero()[:, 0] for _ in range(2))
         a, b = weights(rng, x, self.beta)
         other = self._picture(x, rng.split("picture"))

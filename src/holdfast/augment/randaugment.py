@@ -42,7 +42,7 @@ FARTHEST = 32
 """Pixels of the farthest translation in the wide space; the whole side of smaller images."""
 
 STRENGTHS = 31
-"""TrivialAugment draws among so many strengths."""
+"""Number of strengths that TrivialAugment draws from."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,6 @@
-r"""Labels that lose certainty where an augmentation takes away what the label rests on.
+r"""Soft labels for augmentations that remove evidence of the class.
 
-A label starts as a class, (N,). The first augmentation that softens makes it a distribution over the classes, (N, K),
+A label starts as a class, (N,). The first softening augmentation turns it into a distribution over the classes, (N, K),
 and each one after it passes the distribution through another symmetric channel: the class stays with probability
 :math:`s` and turns into each of the others with :math:`(1 - s) / (K - 1)`.
 """
@@ -24,7 +24,7 @@ def softens(augmentation: Augmentation) -> TypeGuard[Softening]:
 
 
 def check_classes(augmentations: Sequence[Augmentation], classes: int) -> None:
-    """Refuse settings that do not fit to a number of classes."""
+    """Refuse settings that do not fit the number of classes."""
     for augmentation in augmentations:
         if softens(augmentation):
             augmentation.confidence(torch.zeros(1, 1), torch.zeros(1, 1), classes)
@@ -53,7 +53,7 @@ def augmented(
         augmentation: what to apply.
         x: images (N, C, H, W).
         y: classes (N,), or distributions (N, K).
-        classes: how many there are, K.
+        classes: number of classes, K.
         rng: one stream per image.
     """
     z = augmentation(x, rng=rng)

@@ -1,4 +1,4 @@
-r"""SPIDER: isotropic noise of random length, and labels that soften with the length."""
+r"""SPIDER: isotropic noise of random length, and labels that are softened with the length."""
 
 from __future__ import annotations
 
@@ -18,29 +18,30 @@ from holdfast.threat.shape import per_example
 
 @dataclass(frozen=True, kw_only=True)
 class Spider:
-    r"""Move each image by a random length in a random direction, and trust its label less the farther it went.
+    r"""Move each image by a random length in a random direction, and soften its label the more, the farther it moved.
 
     .. math:: z = \mathrm{clip}(x + \eta d), \quad d \sim N(0, I), \quad r \sim p_\gamma, \quad
         \eta : \|z - x\|_2 = r
 
     The label's class keeps probability :math:`s(\|z - x\|_2)` and the other :math:`c - 1` classes share the rest
-    evenly. The direction is uniform on the sphere; :math:`\eta` makes up for what clipping takes away (`rescale`).
-    Where the cube holds no point so far in that direction, the length reached is the one that softens.
+    evenly. The direction is uniform on the sphere; :math:`\eta` compensates for the clipping (`rescale`). Where the
+    cube has no point that far in that direction, the length reached softens the label.
 
     :math:`\tau = 0` leaves images and labels alone: plain training.
 
     Args:
         tau: :math:`\tau`, scale of the lengths, in the Euclidean norm of images in [0, 1].
-        xi: :math:`\xi`, what the label keeps above chance at :math:`\tau`: :math:`s(\tau) = 1/c + \xi`. At most
+        xi: :math:`\xi`, the probability that the label keeps above chance at :math:`\tau`: :math:`s(\tau) = 1/c + \xi`.
+            At most
             :math:`1 - 1/c`, where nothing is softened.
         radius: :math:`p_\gamma`: `uniform` in :math:`[0, \tau]`, `half_normal` of scale :math:`\tau`, `exponential` of
-            mean :math:`\tau`, or `fixed` at :math:`\tau` (not a decreasing density, which the theory asks for).
+            mean :math:`\tau`, or `fixed` at :math:`\tau` (not a decreasing density, which the theory requires).
         smoothing: :math:`s`: `exponential` falls to chance, :math:`1/c + (1 - 1/c)(\xi / (1 - 1/c))^{r / \tau}`;
             `geometric` is :math:`(1/c + \xi)^{r / \tau}`, for lengths up to :math:`\tau` only; `constant` is
             :math:`1/c + \xi` whatever the length, as in plain label smoothing; `none` leaves labels alone.
 
     Reference:
-        The appendix of the paper on SPIDER, whose main text was not at hand. It says that the density of the length
+        The appendix of the paper on SPIDER, whose main text was not available. It states that the density of the length
         decreases and that :math:`s` is exponential with :math:`s(\tau) = 0.5` at :math:`\xi = 0.4` for 10 classes and
         0.49 for 100. That lengths are uniform, and the rest of the exponential's form, is reconstructed; hence the
         choices.
@@ -80,7 +81,7 @@ class Spider:
         return (x + per_example(rescale(x, direction, radius), x) * direction).clamp_(0, 1)
 
     def confidence(self, z: Tensor, x: Tensor, classes: int) -> Tensor:
-        """What the label's class keeps, (N,), by how far each image was moved."""
+        """Probability that the label's class keeps, (N,), by the distance that each image was moved."""
         if self.xi > (1 - 1 / classes) * (1 + 1e-6):
             raise RecipeError(f"spider.xi: expected at most 1 - 1/{classes} for {classes} classes, got {self.xi}")
         r = norm((z - x).flatten(1))
@@ -132,7 +133,7 @@ RADII: dict[str, Callable[[Streams, Tensor, float], Tensor]] = {
     "exponential": exponential,
     "fixed": fixed,
 }
-"""How lengths are drawn: streams, a tensor (N,) to be like, and tau."""
+"""Laws of the lengths, as functions of streams, a tensor (N,) to match, and tau."""
 
 BOUNDED = ("uniform", "fixed")
 """Laws whose lengths do not exceed tau."""
@@ -142,4 +143,4 @@ SMOOTHINGS: dict[str, Callable[[Tensor, float, float, int], Tensor]] = {
     "geometric": geometric_confidence,
     "constant": constant_confidence,
 }
-"""What the label's class keeps: of lengths (N,), tau, xi and how many classes."""
+"""Probability that the label's class keeps, as a function of lengths (N,), tau, xi and the number of classes."""

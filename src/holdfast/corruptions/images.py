@@ -1,4 +1,4 @@
-"""What images must be before a corruption by kind and severity can work on them."""
+"""Requirements on images for corruptions by kind and severity."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from torch import Tensor
 from holdfast.errors import DataError
 
 SMALLEST = 8
-"""Pixels that a side must have."""
+"""Smallest number of pixels of a side."""
 
 
 def check_images(x: Tensor, method: str) -> None:
-    """Refuse what is no batch of images with one channel or three, in floating point and large enough.
+    """Require a batch of floating-point images with one channel or three that are large enough.
 
     Args:
-        x: what came.
-        method: who asks, for the message.
+        x: the images.
+        method: name of the corruption, for the message.
     """
     if x.ndim != 4 or x.shape[1] not in (1, 3):
         raise DataError(f"{method}: expected images (N, 1 or 3, height, width), got shape {tuple(x.shape)}")

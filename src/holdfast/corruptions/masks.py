@@ -1,4 +1,4 @@
-"""Parts of an image that cannot be seen: patches, stripes, and detail that is lost."""
+"""Hidden parts of an image: patches, stripes, and lost detail."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Occlusion:
     """Square patches at random places, which may overlap but do not leave the image.
 
     Args:
-        count: how many.
-        size: their height and width in pixels; what is larger than the image covers its side.
-        value: what they show.
+        count: number of patches.
+        size: height and width of a patch in pixels; one larger than the image covers its side.
+        value: value of the patches.
 
     Reference:
         Nguyen et al., Training More Robust Classification Model via Discriminative Loss and Gaussian Noise Injection,
@@ -50,9 +50,9 @@ class Stripes:
     """Vertical stripes at random places, which may overlap.
 
     Args:
-        count: how many.
-        thickness: in pixels.
-        value: what they show.
+        count: number of stripes.
+        thickness: width of a stripe in pixels.
+        value: value of the stripes.
 
     Reference:
         As for `Occlusion`: 10 stripes of thickness 6.
@@ -77,9 +77,9 @@ class DownUp:
 
     Args:
         factor: by which height and width shrink; sizes are rounded down, and at least one pixel.
-        antialias: average over all pixels that fall together, with sizes rounded to the nearest whole number. False, as
-            in the authors' code, interpolates between the pixels nearest to each sampling point: detail finer than the
-            sampling becomes coarse patterns instead of disappearing.
+        antialias: average over all pixels that merge into one, with sizes rounded to the nearest whole number. False,
+            as in the authors' code, interpolates between the pixels nearest to each sampling point: detail finer than
+            the sampling becomes coarse patterns instead of disappearing.
 
     Reference:
         As for `Occlusion`: a factor of 3.
@@ -108,7 +108,7 @@ def _resized(x: Tensor, size: tuple[int, int]) -> Tensor:
 
 
 def _covered(rng: Streams, side: int, count: int, size: int) -> Tensor:
-    """Which places of a side each of `count` pieces covers, (N, count, side)."""
+    """The pixels of a side that each of `count` pieces covers, (N, count, side)."""
     size = min(size, side)
     first = rng.integers(side - size + 1, (count,))[..., None]
     place = torch.arange(side)

@@ -30,7 +30,7 @@ class GaussianNoise:
     Args:
         sigma: standard deviation in [0, 1] pixel units.
         variance: :math:`\sigma^2` instead; give one of the two.
-        clip: whether values are cut to [0, 1]. A paper that certifies under noise does not cut.
+        clip: whether values are clipped to [0, 1]. Certificates under noise assume that they are not.
     """
 
     sigma: float | None = None

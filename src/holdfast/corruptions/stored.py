@@ -1,4 +1,4 @@
-"""Corrupted images that somebody has made before, such as CIFAR-10-C."""
+"""Corrupted images that were made beforehand, such as CIFAR-10-C."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class Stored:
             raise ValueError(f"kind: expected the name of a file without its ending, got {self.kind!r}")
 
     def check(self) -> None:
-        """Refuse files that are not there or not what they should be."""
+        """Refuse missing and unsuitable files."""
         _opened(str(existing(self.path, None) / f"{self.kind}.npy"))
 
     def take(self, index: Tensor, x: Tensor, y: Tensor) -> Tensor:
         """The stored images of examples, as `x` in shape, dtype and device.
 
         Args:
-            index: of the examples in the test set.
+            index: positions of the examples in the test set.
             x: their images.
             y: their labels.
         """

@@ -1,4 +1,4 @@
-"""Which networks are affine: what is proved of straight logits is proved of no others."""
+"""A check that a network is affine, for theorems about affine logits."""
 
 from __future__ import annotations
 
@@ -52,21 +52,21 @@ FUNCTIONS: dict[Callable[..., Any], str] = {
     torch.mean: "mean",
     torch.sum: "sum",
 }
-"""Functions by what they do."""
+"""Functions by the name of their operation."""
 
 OPERATIONS = frozenset({*FUNCTIONS.values(), "view"})
 """Operations that are affine in their first argument, or, of `add` and `sub`, in both."""
 
 OPTIONS = frozenset({"dim", "keepdim", "start_dim", "end_dim"})
-"""Keywords that leave them so; `rounding_mode`, for one, does not."""
+"""Keywords that leave them affine; `rounding_mode`, for one, does not."""
 
 
 def check_affine(model: nn.Module, who: str) -> None:
     """Refuse a network unless its forward pass is, operation by operation, affine in the input.
 
     Args:
-        model: the network; it is judged in evaluation mode.
-        who: asks, for the message.
+        model: the network; it is checked in evaluation mode.
+        who: name of the caller, for the message.
 
     Raises:
         ModelError: naming the first operation that is not.

@@ -7,10 +7,10 @@ difference can be than that of the input:
   BatchNorm is folded into the layer before it and the normalisation of the images into the layer after it;
 - activation: its largest slope times :math:`K`;
 - sum of branches: :math:`K_1 + K_2`; concatenation: the norm of :math:`(K_1, K_2)`;
-- values that are moved :math:`m` times each: :math:`m^{1/p} K`.
+- values that are copied :math:`m` times each: :math:`m^{1/p} K`.
 
-Everything else is refused, with its name: what has no rule has no bound. Norms and their products are rounded up, so
-that the bound holds in exact arithmetic of the weights as they are stored (`rounding`).
+Everything else is refused by name: an operation without a rule has no bound. Norms and their products are rounded up,
+so that the bound holds in exact arithmetic of the weights as they are stored (`rounding`).
 
 Reference:
     Szegedy et al., Intriguing properties of neural networks, ICLR 2014, arXiv:1312.6199, section 4.3.
@@ -40,11 +40,11 @@ from holdfast.types import Classifier
 
 @dataclass(frozen=True)
 class LipschitzBound:
-    """Lipschitz constant of a network, enclosed.
+    """Upper and lower bound of a network's Lipschitz constant.
 
     Args:
         upper: never below the constant, rounding included.
-        lower: never above it; None if it was not asked for.
+        lower: never above it; None if it was not requested.
         layers: where `upper` comes from, in the order of the forward pass. Factors of 1 are left out, but for layers
             with weights.
         norm: of inputs and outputs.
@@ -72,14 +72,14 @@ def lipschitz_bound(
 ) -> LipschitzBound:
     r"""Enclose the constant :math:`K_p` with :math:`\|f(x) - f(z)\|_p \le K_p \|x - z\|_p` for all :math:`x, z`.
 
-    The network is taken in evaluation mode and left as it is.
+    The network is used in evaluation mode and left as it is.
 
     Args:
         model: an `nn.Module` whose forward pass does not depend on the values of its input.
         x: images, (N, ...), for their size and as starts of the lower bound.
         norm: :math:`\ell_p` of inputs and outputs.
         lower_steps: steps of the search for the lower bound; 0 for none.
-        power_steps: at most so many iterations for the estimate of each layer whose norm is only bounded; 0 for none.
+        power_steps: maximum of iterations for the estimate of each layer whose norm is only bounded; 0 for none.
         rng: randomness of the lower bound.
 
     Raises:
@@ -96,12 +96,12 @@ def lipschitz_bound(
     upper = tally.settle(result)
     lower = lipschitz_lower(model, x, norm=norm, steps=lower_steps, rng=rng) if lower_steps else None
     if lower is not None and upper < lower <= (1 + 1e-9) * upper:
-        lower = upper  # a linear network has both alike, but for rounding
+        lower = upper  # for a linear network both are equal up to rounding
     return LipschitzBound(upper, lower, tuple(tally.layers), norm)
 
 
 def followed(tally: Tally, model: nn.Module, x: Tensor) -> Value:
-    """The logits of a network in evaluation mode, with what the tally finds out about them.
+    """The logits of a network in evaluation mode, with the tally's bounds.
 
     Raises:
         ModelError: as `lipschitz_bound`.
@@ -120,7 +120,7 @@ def followed(tally: Tally, model: nn.Module, x: Tensor) -> Value:
 
 
 def _agree(result: Any, model: nn.Module, images: Tensor) -> None:
-    """Refuse a network whose graph is not what it computes: in place, of earlier calls or of the rest of the batch."""
+    """Refuse a network that depends on writes in place, earlier calls or the rest of the batch, unlike its graph."""
     recorded, logits = read(result), model(images.clone())
     if not isinstance(recorded, Tensor) or not isinstance(logits, Tensor):
         raise ModelError(f"lipschitz bound: expected a network that returns logits, got a {type(logits).__name__}")

@@ -31,7 +31,7 @@ class OrthogonalConvolution(nn.Module):
         inputs: channels of the input.
         outputs: channels of the output.
         kernel: height and width of the kernel.
-        bias: whether it adds one per channel.
+        bias: whether to add a bias per channel.
     """
 
     def __init__(self, inputs: int, outputs: int, kernel: int, *, bias: bool = False) -> None:

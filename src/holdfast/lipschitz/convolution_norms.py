@@ -45,7 +45,7 @@ class Convolution:
         margins: added before and after, for height and width.
         stride: for height and width.
         dilation: for height and width.
-        groups: of channels that do not see each other.
+        groups: number of groups of channels that do not mix.
         circular: whether the margins continue the image from its other side; else they are zeros.
     """
 
@@ -100,7 +100,7 @@ class Transposed:
     layer: Convolution
 
     def norm(self, norm: Norm, *, steps: int = 0) -> OperatorNorm:
-        """That of the convolution in the dual norm."""
+        """The norm of the convolution in the dual norm."""
         return self.layer.norm(DUAL[norm], steps=steps)
 
     @property
@@ -109,7 +109,7 @@ class Transposed:
         return self.layer.weight[:, 0].numel() + ELEMENTARY
 
     def absolute(self) -> Sums:
-        """Rows are columns."""
+        """Sums of the convolution, rows and columns exchanged."""
         columns, rows = self.layer.absolute()
         return Sums(rows, columns)
 
@@ -118,7 +118,7 @@ def convolution_norm(layer: Convolution, *, steps: int = 0, explicit: int = EXPL
     r"""The :math:`\ell_2` norm of a convolution with float64 weights.
 
     It is exact if the convolution is cyclic and its stride divides the image, if its windows do not overlap and there
-    are no margins, or if its matrix is small. Else it is the smallest of what holds for certain: the norm of a cyclic
+    are no margins, or if its matrix is small. Otherwise it is the smallest of certain bounds: the norm of a cyclic
     convolution of which it is a part, and :math:`\sqrt{\|A\|_1 \|A\|_\infty}` (Riesz-Thorin).
 
     Args:
@@ -139,7 +139,7 @@ def convolution_norm(layer: Convolution, *, steps: int = 0, explicit: int = EXPL
 
 
 def _by_sums(layer: Convolution) -> OperatorNorm:
-    """Riesz-Thorin."""
+    """Bound of the norm by Riesz-Thorin."""
     upper = Sums(**absolute_sums(layer)).of("l2")
     return OperatorNorm(upper=upper, exact=False, rounding=gamma(layer.weight.numel() + ELEMENTARY) * upper)
 
@@ -151,7 +151,7 @@ def absolute_sums(layer: Convolution) -> dict[Norm, float]:
 
 
 def _matrix(layer: Convolution) -> Tensor:
-    """The matrix of a convolution, (inputs, outputs): what it makes of each unit vector."""
+    """The matrix of a convolution, (inputs, outputs): its outputs for unit vectors."""
     shape = _input_shape(layer)
     units = torch.eye(math.prod(shape), dtype=layer.weight.dtype, device=layer.weight.device)
     return layer(units.view(-1, *shape[1:])).flatten(1)
@@ -175,7 +175,7 @@ def _cyclic_bounds(layer: Convolution) -> Iterator[OperatorNorm]:
 
 
 def _embedded(layer: Convolution) -> OperatorNorm:
-    """The norm on the smallest torus where no window with zeros in its margins sees the image from the other side.
+    """The norm on the smallest torus where no window with zeros in its margins reaches the image's other side.
 
     Input and output are cut out of the torus, which makes no norm larger.
     """

@@ -12,14 +12,14 @@ from holdfast.lipschitz.polar import Polar, orthogonalise, unrolled
 
 
 class OrthogonalMatrices(nn.Module):
-    """Matrices that are orthogonal whenever they are asked for, (..., m, n).
+    """Matrices that are orthogonal whenever they are used, (..., m, n).
 
-    The parameter is free; what is used is its polar factor, computed once per change of the parameter. In training the
-    factor also takes the parameter's place. That changes nothing the network computes, and keeps the parameter so near
-    to its factor that two or three iterations are enough after the next step and that the gradient is a projection.
+    The parameter is free, and its polar factor is used, computed once per change of the parameter. In training the
+    factor also replaces the parameter. That changes no output, and keeps the parameter so near to its factor that two
+    or three iterations are enough after the next step and that the gradient is a projection.
 
     Args:
-        shape: of the matrices, leading dimensions first.
+        shape: shape of the matrices, leading dimensions first.
     """
 
     def __init__(self, *shape: int) -> None:
@@ -42,7 +42,7 @@ class OrthogonalMatrices(nn.Module):
         return result
 
     def _factor(self) -> tuple[Tensor, Tensor]:
-        """A copy of the parameter, which tells whether it has changed since, and its factor."""
+        """A copy of the parameter, to detect changes, and its factor."""
         weight, cached = self.weight.detach(), self._cached
         alike = cached is not None and cached[0].dtype == weight.dtype and cached[0].device == weight.device
         if cached is not None and alike and torch.equal(cached[0], weight):  # cheap; versions and addresses can mislead
@@ -56,7 +56,7 @@ class OrthogonalMatrices(nn.Module):
         return self._cached
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the factor, which is made anew."""
+        """The state without the factor, which is computed anew."""
         return {**self.__dict__, "_cached": None}
 
 
@@ -66,7 +66,7 @@ class OrthogonalDense(nn.Module):
     Args:
         inputs: length of the input vector.
         outputs: length of the output vector.
-        bias: whether it adds one.
+        bias: whether to add a bias.
     """
 
     def __init__(self, inputs: int, outputs: int, *, bias: bool = False) -> None:
@@ -92,7 +92,7 @@ class OrthogonalDense(nn.Module):
 
 
 def filled(kind: type[nn.Linear] | type[nn.Conv2d], weight: Tensor, bias: Tensor | None, *sizes: int) -> nn.Module:
-    """An ordinary layer with these weights; no random number is drawn for weights that are thrown away."""
+    """An ordinary layer with these weights; no random number is drawn for weights that are discarded."""
     options: Any = {"bias": bias is not None, "dtype": weight.dtype, "device": weight.device}
     layer: Any = nn.utils.skip_init(kind, *sizes, **options)  # type: ignore[no-untyped-call]
     with torch.no_grad():

@@ -13,8 +13,8 @@ from holdfast.lipschitz.dense import OrthogonalDense
 def export(model: nn.Module) -> nn.Module:
     """A copy of the network whose orthogonal layers are ordinary ones with the same outputs, to the bit.
 
-    Nothing is orthogonalised any more: for deployment, and for tools that know torch's layers only. A layer that stands
-    in several places is still one layer afterwards.
+    For deployment, and for tools that know only torch's layers. A layer that is used in several places remains one
+    layer.
     """
     copied = nn.ModuleDict({"root": copy.deepcopy(model)})  # a parent for every module
     made: dict[int, nn.Module] = {}

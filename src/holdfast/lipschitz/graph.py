@@ -24,16 +24,16 @@ from holdfast.lipschitz.values import Value, depends, read, values
 from holdfast.modes import evaluating
 
 ORTHOGONAL = (OrthogonalDense, OrthogonalConvolution)
-"""Layers that are bounded as the ordinary ones they stand for."""
+"""Layers that are bounded as the ordinary ones that they replace."""
 
 
 @dataclass(frozen=True)
 class Walk:
-    """Follows a network's graph and finds the rule of each operation.
+    """A walk along a network's graph that applies the rule of each operation.
 
     Args:
-        tally: where the bound is written down.
-        path: of the layer that the network stands for; empty for the whole network.
+        tally: record of the bound.
+        path: path of the layer that is followed; empty for the whole network.
     """
 
     tally: Tally
@@ -93,7 +93,7 @@ def _apply(site: Site, rule: Rule | None, args: Sequence[Any], kwargs: Mapping[s
 
 
 def _require_floats(site: Site, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """Refuse values that jump: indices, and what is rounded to whole numbers or coarsely."""
+    """Refuse discontinuous values: indices, and values rounded to whole numbers or coarsely."""
     if not all(each.tensor.is_floating_point() for each in values((args, kwargs))):
         raise site.refuse("uses indices of the largest values, which jump")
     if isinstance(args[0], Value) and isinstance(site.output, Tensor) and site.output.dtype not in PRECISIONS:
@@ -108,12 +108,12 @@ class Root(nn.Module):
         self.model = model
 
     def forward(self, x: Tensor) -> Any:
-        """What the network gives."""
+        """The network's output."""
         return self.model(x)
 
 
 class InPlace(fx.Proxy):
-    """Stands for a value, and records `y += z` as what it is: whoever else holds y sees the change."""
+    """A stand-in for a value that records `y += z` as in place: other references to y see the change."""
 
     def __iadd__(self, other: Any) -> Any:
         return self.tracer.create_proxy("call_function", operator.iadd, (self, other), {})
@@ -129,21 +129,21 @@ class InPlace(fx.Proxy):
 
 
 class Tracer(fx.Tracer):
-    """Records a forward pass down to torch's layers and those with a rule, and remembers where that failed."""
+    """A recorder of forward passes down to torch's layers and those with a rule; it keeps where that failed."""
 
     failed = ""
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        """Whether a layer is not looked into."""
+        """Whether a layer is recorded as a whole."""
         has_rule = isinstance(m, ORTHOGONAL) or layer_rule(m) is not None
         return has_rule or super().is_leaf_module(m, module_qualified_name)
 
     def proxy(self, node: fx.Node) -> fx.Proxy:
-        """What stands for a value."""
+        """The stand-in for a value."""
         return InPlace(node, self)
 
     def call_module(self, m: nn.Module, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """What stands for a layer's output in the record."""
+        """The stand-in for a layer's output in the record."""
         try:
             return super().call_module(m, forward, args, kwargs)
         except Exception:
@@ -152,7 +152,7 @@ class Tracer(fx.Tracer):
 
 
 STATES = (torch.no_grad, torch.enable_grad, torch.inference_mode)
-"""In which a network may be called; it must compute the same in all."""
+"""Gradient modes in which a network may be called; it must compute the same in all."""
 
 
 def trace(root: Root, path: str) -> fx.Graph:
@@ -185,13 +185,13 @@ def _record(root: Root, path: str) -> fx.Graph:
 
 
 def _listing(graph: fx.Graph, root: Root) -> list[Any]:
-    """What a graph does, to be compared, with the values of the constants that were made on the way."""
+    """The operations of a graph, for comparison, with the values of the constants that it creates."""
     constants = [getattr(root, name).tolist() for name in sorted(vars(root)) if name.startswith("_tensor_constant")]
     return [(node.op, node.target, str(node.args), str(node.kwargs)) for node in graph.nodes] + constants
 
 
 def _operation(node: fx.Node) -> tuple[Callable[..., Any], str, Rule | None]:
-    """What a node calls, its name and its rule; that of `add_` is that of `add`."""
+    """The function that a node calls, its name and its rule; `add_` has the rule of `add`."""
     if node.op == "call_method":
         name = str(node.target)
         rule = RULES.get(name.removesuffix("_") if name in IN_PLACE else name)

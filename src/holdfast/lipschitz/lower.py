@@ -4,9 +4,9 @@ r"""A lower bound of a network's Lipschitz constant: the steepest slope that a s
 
 For a fixed centre :math:`c` and a short :math:`d` this is the norm of the Jacobian :math:`J`. Its steepest direction is
 known where :math:`J` is: the coordinate of its largest column (:math:`\ell_1`), its first right singular vector
-(:math:`\ell_2`), the signs of its largest row (:math:`\ell_\infty`). From there the direction is kept up by the power
+(:math:`\ell_2`), the signs of its largest row (:math:`\ell_\infty`). From there the direction is updated by the power
 method for that norm, :math:`d \leftarrow \arg\max_{\|d\|_p = t} \langle d, J^\top u\rangle` with the dual vector
-:math:`u` of :math:`J d`, while the centre climbs along the gradient of the slope. Every slope on the way is one of the
+:math:`u` of :math:`J d`, while the centre moves along the gradient of the slope. Every slope on the way is one of the
 network, so the largest is a lower bound.
 
 Reference:
@@ -32,26 +32,26 @@ from holdfast.rng import Streams, streams
 from holdfast.types import Classifier
 
 DISTANCE = 1e-3
-"""Between the two points of a pair, in float64."""
+"""Distance between the two points of a pair, in float64."""
 
 COARSE = 0.1
 """The same for a model that cannot be computed in float64."""
 
 ROUNDING = 64.0
-"""Machine epsilons of the logits that are taken off each difference of such a model."""
+"""Machine epsilons of the logits that are subtracted from each difference of such a model."""
 
 CLASSES = 100
-"""Up to so many logits the whole Jacobian is computed, one backward pass each."""
+"""Largest number of logits for which the whole Jacobian is computed, one backward pass each."""
 
 
 def lipschitz_lower(
     model: Classifier, x: Tensor, *, norm: Norm = "l2", steps: int = 20, rng: Streams | None = None
 ) -> float:
-    r"""The steepest slope found near some images, which the network's Lipschitz constant cannot be below.
+    r"""The steepest slope found near some images, a lower bound of the network's Lipschitz constant.
 
     A network is copied to float64, where slopes are rounded by less than :math:`10^{-10}` of them; its orthogonal
-    layers keep the weights they have. A model for which that fails is asked in its own precision: points are farther
-    apart then, and the rounding to be expected is taken off. The model is used in evaluation mode and left as it is.
+    layers keep the weights they have. A model for which that fails is evaluated in its own precision: points are
+    farther apart then, and the expected rounding is subtracted. The model is used in evaluation mode and left as it is.
 
     Args:
         model: any classifier with a gradient.
@@ -121,7 +121,7 @@ def _first_direction(model: Classifier, x: Tensor, norm: Norm, rng: Streams) -> 
 
 
 def _or_random(vectors: Tensor, rng: Streams) -> Tensor:
-    """The vectors, and random ones in place of zeros: where a network is level, any direction is as good."""
+    """The vectors, and random ones in place of zeros: where a network is flat, any direction will do."""
     return torch.where(_like(vectors.flatten(1).any(1), vectors), vectors, rng.normal(vectors))
 
 

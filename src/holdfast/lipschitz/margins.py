@@ -3,8 +3,8 @@ r"""How fast the margins of a network grow, pair by pair, and its logits in floa
 A margin certificate compares the logits :math:`o(x)` of exact arithmetic with the weights as they are stored. What is
 computed, :math:`\hat o(x)`, is off by at most :math:`\|\hat o(x) - o(x)\|_p \le a + b \|x\|_p`. The numbers
 :math:`a, b` follow from the graph like the Lipschitz bound itself: a layer that makes differences at most :math:`k`
-times longer makes errors at most :math:`k` times longer, and adds what its own sums round, :math:`\gamma_n` times the
-absolute values that they add up. Those are at most
+times longer makes errors at most :math:`k` times longer, and adds the rounding of its own sums, :math:`\gamma_n` times
+the absolute values that they add up. Those are at most
 :math:`\bigl\||A|\bigr\|_p \bigl(\|v(0)\|_p + K \|x\|_p\bigr)` for a matrix :math:`A` after a value :math:`v`
 with the bound :math:`K`. A difference of two logits is off by :math:`\alpha_p` times as much.
 """
@@ -35,23 +35,23 @@ from holdfast.wrappers import network
 
 @dataclass(frozen=True, eq=False)
 class MarginBound:
-    """What is known of the logits of a network, for one norm of distances.
+    """Bounds for the logits of a network, for one norm of distances.
 
     Args:
         growth: how much the difference of two logits can change per unit of distance, (K, K).
-        roundings: by norm of the images, how far a difference of two logits computed in float64 may be off; the
-            smallest holds.
+        roundings: by norm of the images, the error bound of a difference of two logits computed in float64; the
+            smallest is used.
     """
 
     growth: Tensor
     roundings: dict[Norm, Rounding]
 
     def rounding(self, x: Tensor, further: dict[Norm, float] | None = None) -> Tensor:
-        """How far differences of logits may be off, (N,), float64.
+        """Error bound of differences of logits, (N,), float64.
 
         Args:
             x: the images, (N, ...).
-            further: how much longer the images may have been made before they were seen, by norm.
+            further: by norm, how much longer the images may have become before they reached the network.
         """
         flat = double(x).flatten(1)
         bounds = [
@@ -62,11 +62,11 @@ class MarginBound:
 
 
 def margin_bound(model: Classifier, x: Tensor, norm: Norm) -> MarginBound:
-    r"""Bounds of all differences of two logits, from the weights: the smaller one by rows of the last layer.
+    r"""Bounds of all differences of two logits from the weights, by rows of the last layer.
 
     Since :math:`\|\delta\|_2 \le \|\delta\|_1` and :math:`\|\delta\|_2 \le \sqrt D\,\|\delta\|_\infty` for
-    :math:`D` values, what holds in :math:`\ell_2` holds for :math:`\ell_1`, and :math:`\sqrt D` times as much for
-    :math:`\ell_\infty`; the smaller one counts. None is above :math:`\alpha_p K_p`; see `pairs`.
+    :math:`D` values, a bound in :math:`\ell_2` is one in :math:`\ell_1`, and :math:`\sqrt D` times it is one in
+    :math:`\ell_\infty`; the smaller one is used. None is above :math:`\alpha_p K_p`; see `pairs`.
 
     Args:
         model: the network.
@@ -106,7 +106,7 @@ def margin_growth(model: Classifier, x: Tensor, norm: Norm, constant: float | No
 
 
 def exact_network(model: Classifier) -> nn.Module:
-    """The network behind what watches it, in float64."""
+    """The network without wrappers that watch it, in float64."""
     inner = network(model)
     if not isinstance(inner, nn.Module):
         raise ModelError(f"lipschitz bound: expected an nn.Module, got a {type(inner).__name__}")
@@ -132,9 +132,9 @@ _CACHE: ContextVar[BoundsCache | None] = ContextVar("bounds", default=None)
 
 @contextmanager
 def unchanging(cache: BoundsCache) -> Iterator[None]:
-    """Within it bounds and copies of networks come from a dictionary, or are put there.
+    """Keep bounds and copies of networks in a dictionary, and reuse them, within this context.
 
-    To be used where no network changes and none is forgotten as long as the dictionary lives.
+    For use where no network changes or is deleted as long as the dictionary lives.
     """
     token = _CACHE.set(cache)
     try:
@@ -159,7 +159,7 @@ def _remembered(key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
 
 
 def _measured(copied: nn.Module, x: Tensor, norm: Norm) -> MarginBound:
-    """By one norm alone."""
+    """The bound by one norm alone."""
     tally = Tally(norm)
     with Promoted():
         logits = followed(tally, copied, double(x))

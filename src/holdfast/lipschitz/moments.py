@@ -1,7 +1,7 @@
 r"""Mean and variance of every unit when the input has Gaussian noise: an alternative forward pass.
 
-Units of a layer are taken for independent and Gaussian before an activation. Then with means :math:`\mu` and variances
-:math:`v = s^2`
+Units of a layer are assumed to be independent and Gaussian before an activation. Then with means :math:`\mu` and
+variances :math:`v = s^2`
 
 .. math::
     \text{linear: } W\mu + b,\ (W \odot W)\, v; \qquad
@@ -54,7 +54,7 @@ def propagate(model: Classifier, x: Tensor, sigma: float) -> Moments:
         ModelError: for a layer whose moments are not known.
     """
     inner: Any = network(model)
-    # Its own, not one that a wrapper passes on without what it does itself; Fabric keeps the network in `module`.
+    # The network's own method, not one that a wrapper passes on without its own part; Fabric's network is in `module`.
     if any(hasattr(type(owner), "moments") for owner in (inner, getattr(inner, "module", None))):
         return Moments(*inner.moments(x, sigma))
     if not isinstance(inner, nn.Module):

@@ -37,13 +37,13 @@ TOLERANCE = 1e-7
 
 @dataclass(frozen=True, kw_only=True)
 class OperatorNorm:
-    """What is known of a norm.
+    """Bounds of a norm.
 
     Args:
         upper: never below the norm, up to rounding.
         exact: whether `upper` is the norm itself.
-        estimate: never above the norm: `upper` where that is exact, else what power iteration reached; None if it was
-            not asked for.
+        estimate: never above the norm: `upper` where that is exact, else the result of power iteration; None if it was
+            not requested.
         rounding: how much the norm may lie above `upper` because float64 rounds.
     """
 
@@ -62,7 +62,7 @@ class OperatorNorm:
 
 
 def exactly(value: float, rounding: float = 0.0) -> OperatorNorm:
-    """What is known of a norm that has a formula."""
+    """Bounds of a norm that has a formula."""
     return OperatorNorm(upper=value, exact=True, estimate=value, rounding=rounding)
 
 
@@ -77,16 +77,16 @@ class Sums(NamedTuple):
         return {"l1": self.l1, "l2": math.sqrt(self.l1) * math.sqrt(self.linf), "linf": self.linf}[norm]
 
     def after(self, first: Sums, factor: float = 1.0) -> Sums:
-        """Of a product of two matrices, this one applied after the other."""
+        """Bounds for a product of two matrices, this one applied after the other."""
         return Sums(factor * self.l1 * first.l1, factor * self.linf * first.linf)
 
     def plus(self, other: Sums) -> Sums:
-        """Of a sum of two matrices."""
+        """Bounds for a sum of two matrices."""
         return Sums(self.l1 + other.l1, self.linf + other.linf)
 
 
 NO_SUMS = Sums(0.0, 0.0)
-"""Of nothing."""
+"""Bounds for a zero matrix."""
 
 
 class LinearMap(Protocol):
@@ -122,7 +122,7 @@ class Diagonal:
 
     @property
     def terms(self) -> int:
-        """Those of a factor and a shift."""
+        """The roundings of a factor and a shift."""
         return ELEMENTARY
 
     def absolute(self) -> Sums:
@@ -201,7 +201,7 @@ def largest_singular_values(matrices: Tensor) -> tuple[Tensor, Tensor]:
     r"""The largest singular value of each matrix as float64 computes it, and a bound that it does not exceed.
 
     The value comes from the smaller of the two squares :math:`G = A A^*`, which is several times faster. The bound does
-    not trust it: if the Cholesky factorisation of :math:`\lambda I - G` runs to its end in floating point, then
+    not rely on it: if the Cholesky factorisation of :math:`\lambda I - G` runs to its end in floating point, then
     :math:`G \preceq \lambda I + \Delta` with :math:`\|\Delta\| \le \gamma_{n+3}\, n \lambda`, and the computed
     :math:`G` is off by at most :math:`\gamma_m \|A\|_F^2`. Complex products count four times.
     """
@@ -220,11 +220,11 @@ def largest_singular_values(matrices: Tensor) -> tuple[Tensor, Tensor]:
 
 
 TINY = 1e-150
-"""Above what products of numbers that float64 takes for zero may add to a norm."""
+"""More than the products that underflow in float64 may add to a norm."""
 
 
 def repeated(copies: int, norm: Norm) -> float:
-    r"""How much longer a vector becomes when each value stands there so often: :math:`m^{1/p}`."""
+    r"""How much longer a vector becomes when each value is repeated: :math:`m^{1/p}`."""
     return float(copies ** (1 / ORDER[norm]))
 
 
@@ -249,9 +249,9 @@ def power_iteration(
 
     Args:
         apply: the map, differentiable.
-        shape: of its input, with a batch of one.
-        like: dtype and device.
-        steps: at most so many.
+        shape: shape of its input, with a batch of one.
+        like: a tensor of the dtype and device to use.
+        steps: maximum number of steps.
         tolerance: stops when a step raises the value by less than this share.
     """
     v = Streams(0, "power iteration", 1).normal(like.new_empty(tuple(shape)))

@@ -6,15 +6,16 @@ Let the logits be :math:`W \varphi(x) + b` with features :math:`\varphi` that ar
 .. math:: |(o_i - o_j)(x) - (o_i - o_j)(z)| = |\langle w_i - w_j, \varphi(x) - \varphi(z)\rangle|
           \le \|w_i - w_j\|_q\, K\, \|x - z\|_p .
 
-This is never more than what the constant :math:`\|W\|_p K` of all logits says, since
+This is never above the bound by the constant :math:`\|W\|_p K` of all logits, since
 :math:`\|w_i - w_j\|_q = \|W^\top (e_i - e_j)\|_q \le \|W^\top\|_q\, 2^{1/q} = \alpha_p \|W\|_p`.
 
-*What the last layer is.* The forward pass is followed as a graph. A matrix that is the last thing to happen to a value
-of shape (N, K) is a last layer, after all linear layers next to it are merged into it: a normalisation or a dense layer
+*What the last layer is.* The forward pass is followed as a graph. A matrix that is the last operation on a value of
+shape (N, K) is a last layer, after all linear layers next to it are merged into it: a normalisation or a dense layer
 without activation before it, a temperature behind it. What is added to the logits changes no difference; dropout and
 casts do nothing. A log-softmax takes the same number off every logit and leaves all differences as they are. The
 difference of a sum of branches is the sum of their differences, so its bound is the sum of theirs. After any other
-operation (a pooling, an activation, a concatenation) nothing is known of single pairs, and :math:`\alpha_p K_p` holds.
+operation (a pooling, an activation, a concatenation) nothing is known of single pairs, and :math:`\alpha_p K_p` is
+used.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def row_differences(weight: Tensor, norm: Norm) -> Tensor:
 
 
 def uniform_factor(layer: LinearMap) -> float | None:
-    """The factor of all outputs, if it is one."""
+    """The common factor of all outputs, if there is one."""
     if not isinstance(layer, Diagonal):
         return None
     scale = double(layer.scale).flatten()

@@ -1,17 +1,17 @@
 r"""The orthogonal matrix nearest to a given one, by Björck's iteration, and its derivative.
 
-For a matrix with rows no longer than columns are many, :math:`A = H U` with :math:`H` symmetric positive and
-:math:`U U^\top = I`; :math:`U` is the polar factor, the nearest matrix with orthonormal rows. Wider than high or not,
-the shorter side becomes orthonormal. Since :math:`U = (A A^\top)^{-1/2} A`, Björck's iteration takes the first terms of
-the series of the root in :math:`E = A A^\top - I`,
+For a matrix with at most as many rows as columns, :math:`A = H U` with :math:`H` symmetric positive and
+:math:`U U^\top = I`; :math:`U` is the polar factor, the nearest matrix with orthonormal rows. Of any matrix, the
+shorter side becomes orthonormal. Since :math:`U = (A A^\top)^{-1/2} A`, Björck's iteration takes the first terms of the
+series of the root in :math:`E = A A^\top - I`,
 
 .. math:: A_{k+1} = \bigl(I - \tfrac12 E\bigr) A_k \qquad\text{or}\qquad
           A_{k+1} = \bigl(I - \tfrac12 E + \tfrac38 E^2\bigr) A_k .
 
 The second converges from singular values in :math:`(0, \sqrt{7/3})`. With :math:`e = \lVert E\rVert`, one step leaves
 an error of at most :math:`\tfrac34 e^2 + \tfrac14 e^3` or :math:`\tfrac58 e^3 + \tfrac{15}{64} e^4 + \tfrac9{64} e^5`,
-so that the number of steps is the smallest that reaches the tolerance, found anew each time, instead of one number for
-a whole training; the last step has the second term only if it needs it.
+so that the number of steps is the smallest that reaches the tolerance each time, instead of one number for a whole
+training; the last step has the second term only if it needs it.
 
 Reference:
     Björck, Bowie, An Iterative Algorithm for Computing the Best Estimate of an Orthogonal Matrix, SIAM J. Numer. Anal.
@@ -28,7 +28,7 @@ from torch import Tensor
 from holdfast.errors import ModelError
 
 LIMIT = 40
-"""Steps after which singular values are taken for zero: 40 lift them from 1e-10."""
+"""Steps after which small singular values count as zero: 40 steps lift them from 1e-10."""
 
 
 def bjorck(a: Tensor) -> Tensor:
@@ -67,7 +67,7 @@ def orthogonalise(a: Tensor) -> Tensor:
 
 
 def unrolled(a: Tensor, steps: int = 30) -> Tensor:
-    """The polar factor by a fixed number of plain steps, for transforms of functions that allow nothing else."""
+    """The polar factor by a fixed number of plain steps, for function transforms that allow nothing else."""
     a = a / _norm_bound(a)
     for _ in range(steps):
         a = bjorck(a)
@@ -82,7 +82,8 @@ class Polar(torch.autograd.Function):
     .. math:: X U + H^{-1} G (I - U^\top U), \qquad H X + X H = G U^\top - U G^\top,
 
     which is the projection :math:`G - \tfrac12(G U^\top + U G^\top) U` on the tangent space where :math:`A = U`.
-    Called with matrix, factor, which is computed elsewhere, once per change of the matrix, and whether they are equal.
+    The arguments are the matrix, its factor (computed elsewhere, once per change of the matrix), and whether they are
+    equal.
     """
 
     @staticmethod

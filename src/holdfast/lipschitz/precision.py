@@ -14,11 +14,11 @@ from holdfast.lipschitz.export import export
 from holdfast.lipschitz.norms import double
 
 PRECISIONS = (torch.float32, torch.float64)
-"""Of networks whose certificates mean something; coarser ones decide otherwise within most radii."""
+"""Precisions in which certificates are meaningful; the rounding of coarser ones decides within most radii."""
 
 
 class Promoted(TorchFunctionMode):
-    """Within it float64 stands for float32: tensors that go into a function, what it makes, and what it casts to.
+    """A context with float64 in place of float32: arguments and results of functions, and casts.
 
     Constants of a forward pass, and its casts to float32, then round nothing.
     """
@@ -65,7 +65,7 @@ def in_float64(model: nn.Module) -> nn.Module:
 
 
 def logits_in_float64(copied: nn.Module, x: Tensor) -> Tensor:
-    """What such a copy makes of images; without cuDNN, whose convolutions are not always sums of products."""
+    """Logits of such a copy, computed without cuDNN, whose convolutions are not always sums of products."""
     with Promoted(), torch.backends.cudnn.flags(enabled=False):
         logits: Tensor = copied(double(x))
     return logits

@@ -1,7 +1,7 @@
 r"""Margins, smoothed margins and the radii that follow from them.
 
 :math:`L_M = \max_{i \ne c} o_i - o_c` is the margin loss of class :math:`c`, negative where :math:`c` wins. Under noise
-the logits have means :math:`\mu` and variances :math:`\sigma^2`, here taken for independent Gaussians; 1 and 2 are the
+the logits have means :math:`\mu` and variances :math:`\sigma^2`, here assumed independent and Gaussian; 1 and 2 are the
 wrong classes with the largest and second largest mean.
 
 Reference:
@@ -37,7 +37,7 @@ def margin_radius(logits: Tensor, growth: float | Tensor, rounding: float | Tens
         logits: (N, K).
         growth: :math:`G`, how much the difference of two logits can change per unit of distance, (K, K) or one number
             for all; with 0 a logit leads the other everywhere.
-        rounding: :math:`e`, how far a difference of two logits may be off, (N,) or one number.
+        rounding: :math:`e`, error bound of a difference of two logits, (N,) or one number.
     """
     z = logits.double()
     prediction = z.argmax(1)
@@ -56,8 +56,8 @@ def smoothed_margin(moments: Moments, y: Tensor) -> Tensor:
 
     .. math:: a\,\varphi(D/a) + \mu_2 + D\,\Phi(D/a) - \mu_c, \qquad D = \mu_1 - \mu_2,\ a^2 = \sigma_1^2 + \sigma_2^2
 
-    The mean of a maximum over two of the classes is below that over all, so that radii made of it are too large: it is
-    an objective to train with and no certificate. With two classes it is the difference of the means.
+    The mean of a maximum over two of the classes is below that over all, so radii from it are too large: it is a
+    training objective and no certificate. With two classes it is the difference of the means.
     """
     first, second = _wrong(moments, y)
     largest = first.mean if second is None else larger_moments(first, second).mean
@@ -65,7 +65,7 @@ def smoothed_margin(moments: Moments, y: Tensor) -> Tensor:
 
 
 def correct_probability(moments: Moments, y: Tensor) -> Tensor:
-    r"""Probability that class :math:`c` beats the likeliest wrong one, (N,): equation 8, an upper bound of the true.
+    r"""Probability that class :math:`c` beats the likeliest wrong one, (N,): equation 8, an upper bound.
 
     .. math:: \Phi\Bigl((\mu_c - \mu_1) / \sqrt{\sigma_c^2 + \sigma_1^2}\Bigr)
     """
@@ -111,7 +111,7 @@ def correct_probability_integral(moments: Moments, y: Tensor) -> Tensor:
 
 
 _ROOT = math.sqrt(2 * math.pi)
-_FAR = 8.0  # deviations beyond which a Gaussian is not looked for: 6e-16 of it
+_FAR = 8.0  # deviations beyond which a Gaussian, 6e-16 of it, is neglected
 
 
 def _product_of_cdf(t: Tensor, mean: Tensor, deviation: Tensor, others: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ UNIT = 2.0**-53
 """Unit roundoff of float64."""
 
 ELEMENTARY = 32
-"""Roundings that one elementary function or layer without sums stands for, with room to spare."""
+"""Roundings counted for one elementary function or layer without sums, with room to spare."""
 
 
 def gamma(terms: float) -> float:
@@ -27,7 +27,7 @@ def gamma(terms: float) -> float:
 
 
 def outward(value: float, terms: float = 4) -> float:
-    """A number that is not negative, raised above whatever so many roundings took off."""
+    """A number that is not negative, raised by more than that many roundings may have lost."""
     return value * (1 + gamma(terms))
 
 
@@ -50,12 +50,12 @@ class Rounding:
         return Rounding(self.constant + other.constant, self.slope + other.slope)
 
     def at(self, lengths: Tensor) -> Tensor:
-        """For images of these lengths; a hundredth is added for the rounding of the rounding."""
+        """The bound for images of these lengths, with a hundredth added for its own rounding."""
         return 1.01 * (self.constant + self.slope * lengths)
 
     @property
     def finite(self) -> bool:
-        """Whether it bounds anything."""
+        """Whether the bound is finite."""
         return math.isfinite(self.constant + self.slope)
 
 

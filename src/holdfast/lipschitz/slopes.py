@@ -55,6 +55,6 @@ ACTIVATIONS: dict[str, Callable[..., float]] = {
 }
 """Largest slope of each activation, as a function of the options that torch's function of that name takes.
 
-Softplus becomes the identity above a threshold, with a jump: of 2e-9 at the default one, which is left out of account,
-and too large for any constant below it.
+Softplus becomes the identity above a threshold, with a jump: of 2e-9 at the default one, which is neglected, and too
+large for any constant below it.
 """

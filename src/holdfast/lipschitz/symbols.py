@@ -31,8 +31,8 @@ def symbol_norm(weight: Tensor, grid: Pair, *, stride: Pair, dilation: Pair, gro
     is a cyclic convolution of stride 1 of these, on a torus of sides :math:`m` smaller by :math:`s`. Its symbol at
     frequency :math:`f` is the matrix :math:`\sum_q w[s q + r]\, e^{2\pi i \langle q, f/m\rangle}` of outputs by inputs
     and phases, and the norm of the convolution is the largest among those of the symbols. Opposite frequencies have
-    conjugate symbols, so that half of them are enough. An entry of a symbol is rounded by no more than its taps and the
-    angles of its waves make out, relative to the sum of the absolute taps.
+    conjugate symbols, so that half of them are enough. The rounding of an entry of a symbol is bounded by its taps and
+    the angles of its waves, relative to the sum of the absolute taps.
     """
     kernels = weight.reshape(groups, -1, *weight.shape[1:]).flatten(-2).to(torch.complex128)  # (G, out, in, taps)
     phases = _phases(weight.shape[2:], stride, dilation)
@@ -49,7 +49,7 @@ def symbol_norm(weight: Tensor, grid: Pair, *, stride: Pair, dilation: Pair, gro
 
 
 class _Phase(NamedTuple):
-    """Taps of a kernel that see the same phase of the image, and how far each looks within it, (taps, 2)."""
+    """Taps of a kernel that see the same phase of the image, and the offset of each within it, (taps, 2)."""
 
     taps: list[int]
     shifts: Tensor
@@ -67,7 +67,7 @@ def _phases(kernel: Sequence[int], stride: Pair, dilation: Pair) -> list[_Phase]
 
 
 def _angles(phases: Sequence[_Phase], sides: Pair) -> Tensor:
-    """Half of the frequencies of a torus, times 2 pi, (F, 2); one is enough in a direction that no tap looks along."""
+    """Half of the frequencies of a torus, times 2 pi, (F, 2); one is enough in a direction without taps."""
     moved = torch.cat([phase.shifts for phase in phases]).any(0).tolist()
     height, width = (side if move else 1 for side, move in zip(sides, moved, strict=True))
     rows = torch.arange(height // 2 + 1, dtype=torch.float64) / height

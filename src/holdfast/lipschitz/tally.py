@@ -1,4 +1,4 @@
-"""What the rules of a Lipschitz bound work with: the tally of the bound, and the place of each operation."""
+"""The tools of the rules of a Lipschitz bound: the tally of the bound, and the site of each operation."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from holdfast.lipschitz.rounding import ELEMENTARY, EXACT, Rounding, gamma, outw
 from holdfast.lipschitz.values import Pairs, Step, Value
 
 Rule = Callable[..., Any]
-"""Propagates a bound: takes the `Site` and the arguments of an operation, gives its output as a `Value`."""
+"""A rule propagates a bound: from the `Site` and the arguments of an operation to its output as a `Value`."""
 
 
 @dataclass(frozen=True)
 class LayerBound:
-    """What one layer adds to the bound.
+    """The contribution of one layer to the bound.
 
     Args:
         name: path of the layer; several if they count as one.
-        kind: what it is.
-        norm: the factor used. For a sum or concatenation, over the largest bound that goes in.
+        kind: its class or operation.
+        norm: the factor used. For a sum or concatenation, relative to the largest bound of an input.
         estimate: a value below the true norm where `norm` is not exact, by power iteration; else `norm`, or None where
             nothing is known.
-        bound: of all up to this layer.
+        bound: bound of the network up to this layer.
     """
 
     name: str
@@ -46,12 +46,12 @@ class LayerBound:
 
 @dataclass(frozen=True)
 class Tally:
-    """Writes down where the bound grows.
+    """Record of the layers where the bound grows.
 
     Args:
-        norm: of inputs and outputs.
-        power_steps: at most so many for the estimate of a norm that is only bounded.
-        layers: what was written, in the order of the forward pass.
+        norm: norm of inputs and outputs.
+        power_steps: maximum of iterations for the estimate of a norm that is only bounded.
+        layers: the entries, in the order of the forward pass.
     """
 
     norm: Norm
@@ -59,7 +59,7 @@ class Tally:
     layers: list[LayerBound] = field(default_factory=list)
 
     def record(self, name: str, kind: str, bound: float, norm: OperatorNorm) -> float:
-        """The bound after a layer, which is written down."""
+        """Record a layer and return the bound after it."""
         total = outward(bound * norm.certain, ELEMENTARY)
         if not math.isfinite(total):
             raise _refusal(name, kind, "the bound is not finite, nor are all weights")
@@ -110,14 +110,14 @@ class Tally:
 
 @dataclass(frozen=True)
 class Site:
-    """An operation of the graph, with what a rule needs to know.
+    """An operation of the graph, with the facts that a rule needs.
 
     Args:
-        tally: where the bound is written down.
+        tally: record of the bound.
         name: path of the layer.
         kind: the layer's class, or the operation.
         call: the operation itself.
-        output: what it gave; None before it was called.
+        output: its output; None before it was called.
     """
 
     tally: Tally
@@ -128,7 +128,7 @@ class Site:
 
     @property
     def norm(self) -> Norm:
-        """Of inputs and outputs."""
+        """The norm of inputs and outputs."""
         return self.tally.norm
 
     def refuse(self, reason: str) -> ModelError:
@@ -139,8 +139,8 @@ class Site:
         """The output of an operation that leaves differences as long as they are.
 
         Args:
-            value: what comes in.
-            terms: how often an output is rounded.
+            value: the input.
+            terms: number of roundings of an output.
             offset: length of constants that are added on the way.
         """
         output = value.shown(self.output)
@@ -151,10 +151,10 @@ class Site:
         """The output of an operation that makes differences at most `factor` times longer.
 
         Args:
-            value: what comes in.
-            factor: how much longer, whatever way it goes.
-            terms: how often an output is rounded, relative to its size and that of an input times `factor`.
-            pairs: what is known of the differences of every two outputs.
+            value: the input.
+            factor: how much longer, in any direction.
+            terms: number of roundings of an output, relative to its size and that of an input times `factor`.
+            pairs: bounds of the differences of every two outputs, if known.
         """
         bound, size = self.tally.settle(value), self.size(value)
         if factor != 1:
@@ -169,8 +169,8 @@ class Site:
 
         Args:
             parts: the branches, and how much longer each becomes before they meet.
-            join: the bound of all, of their bounds; no more than the sum.
-            pairs: what is known of the differences of every two outputs.
+            join: makes one bound of theirs, at most the sum.
+            pairs: bounds of the differences of every two outputs, if known.
         """
         bounds = [self.tally.settle(value) * factor for value, factor in parts]
         rounding = sum((value.rounding * factor for value, factor in parts), EXACT)
@@ -186,7 +186,7 @@ class Site:
         """The output of a linear layer, which counts as one with those before it where that has a formula.
 
         Args:
-            value: what comes in.
+            value: the input.
             layer: the layer.
             offset: length of constants that the layer adds and takes off on the way, beside its bias.
         """
@@ -211,11 +211,11 @@ class Site:
         return Rounding(self._length(value.tensor), value.bound * value.gain) + rounding * 2
 
     def _rounded(self, terms: int, size: Rounding) -> Rounding:
-        """What so many roundings change in an output made of numbers of that size."""
+        """The effect of that many roundings on an output of numbers of that size."""
         return (size + Rounding(self._length(self.output))) * gamma(terms) if terms else EXACT
 
     def _length(self, tensor: Tensor) -> float:
-        """Of what is there for the image of zeros."""
+        """Length of the tensor for the image of zeros."""
         return float(torch.linalg.vector_norm(double(tensor[-1]).flatten(), ORDER[self.norm]))
 
     def _units(self, factor: float) -> Rounding:
@@ -224,7 +224,7 @@ class Site:
 
 
 def place(name: str, kind: str) -> str:
-    """How errors name a layer."""
+    """The name of a layer in errors."""
     return f"layer '{name}', {kind}"
 
 

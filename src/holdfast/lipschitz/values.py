@@ -1,4 +1,4 @@
-"""Values of a forward pass that depend on the input, and the linear layers whose norms they still wait for."""
+"""Values of a forward pass that depend on the input, with linear layers whose norms are pending."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from holdfast.lipschitz.rounding import EXACT, Rounding, gamma
 
 @dataclass(frozen=True)
 class Step:
-    """A linear layer whose norm is not taken yet.
+    """A linear layer whose norm is not yet computed.
 
     Args:
         name: path of the layer; several if they count as one.
-        kind: what it is.
+        kind: its class or operation.
         map: the layer.
         slack: sums of absolute values of what rounding may have changed in the map, where it was made of several.
     """
@@ -48,11 +48,12 @@ class Value:
     Args:
         tensor: the value for some images, the last of which is zero.
         bound: how much longer a difference can be than that of the input, before the pending layers.
-        pending: linear layers whose norms are not taken yet.
+        pending: linear layers whose norms are not yet computed.
         rounding: how far the value may be from that of exact arithmetic, before the pending layers.
-        fresh: what the pending layers add to that.
+        fresh: rounding that the pending layers add.
         gain: how much longer the pending layers make a difference, by a bound that costs little and may be large.
-        pairs: bounds of the differences of every two outputs before the pending layers; None where only `bound` says.
+        pairs: bounds of the differences of every two outputs before the pending layers; None where only `bound` is
+            known.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class Value:
         self._version = tensor._version
 
     def read(self) -> Tensor:
-        """The tensor, if nobody has written to it meanwhile."""
+        """The tensor; an error if it was written to in the meantime."""
         if self.tensor._version != self._version:
             raise ModelError("a value that is still needed is changed in place")
         return self.tensor
@@ -88,7 +89,7 @@ def read(value: Any) -> Any:
 
 
 def values(of: Any) -> Iterator[Value]:
-    """All values that depend on the input, in a value or in what holds it."""
+    """All values that depend on the input, in a value or a container."""
     if isinstance(of, Value):
         yield of
     elif isinstance(of, Mapping):

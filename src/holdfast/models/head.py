@@ -16,7 +16,7 @@ from holdfast.types import Classifier
 
 @dataclass(frozen=True)
 class LinearHead:
-    r"""The two ends of a classifier :math:`z = W q(x) + b`.
+    r"""The two parts of a classifier :math:`z = W q(x) + b`.
 
     Args:
         features: images to :math:`q`, (N, F).
@@ -41,11 +41,11 @@ class LinearHead:
 
 
 def linear_head(model: object, who: str) -> LinearHead:
-    """The features and the last linear layer of a model, or one line on what is missing.
+    """The features and the last linear layer of a model; an error names what is missing.
 
     Args:
         model: a network with `features(x)` and `head`.
-        who: asks, for the message.
+        who: name of the caller, for the message.
 
     Raises:
         ModelError: when the model has no features, or when its head has no weight matrix with a bias or none.
@@ -63,7 +63,7 @@ def linear_head(model: object, who: str) -> LinearHead:
 
 @torch.no_grad()
 def check_linear(head: LinearHead, who: str) -> None:
-    """Refuse a layer that has a weight matrix and does something else with it, such as to normalise its rows."""
+    """Refuse a layer that has a weight matrix and does something else with it, such as normalising its rows."""
     actual, expected = head.layer(head.weight), F.linear(head.weight, head.weight, head.bias)
     if actual.shape != expected.shape or not torch.allclose(actual, expected, rtol=1e-3, atol=1e-3):
         raise ModelError(f"{who} needs a head that is linear in the features, got {_describe(head.layer)}")
@@ -79,7 +79,7 @@ def _vectors(features: Tensor, weight: Tensor, who: str) -> Tensor:
 @torch.no_grad()
 @in_evaluation_mode
 def check_whole(model: Classifier, head: LinearHead, x: Tensor, who: str) -> None:
-    """Refuse a model that is not its head after its features, in evaluation mode."""
+    """Refuse a model that differs from its head applied to its features, in evaluation mode."""
     actual, expected = model(x), head.logits(head.features(x))
     if not torch.allclose(actual.to(expected), expected, rtol=1e-3, atol=1e-3, equal_nan=True):
         raise ModelError(f"{who} needs a model whose logits are head(features(x)); those of {_describe(model)} differ")
@@ -87,11 +87,11 @@ def check_whole(model: Classifier, head: LinearHead, x: Tensor, who: str) -> Non
 
 @dataclass
 class Whole:
-    """Checks once that a model is its head after its features, on the first images that it is shown.
+    """A check, made once on the first images, that a model is its head applied to its features.
 
     Args:
-        who: asks, for the message.
-        checked: nothing is left to check.
+        who: name of the caller, for the message.
+        checked: whether the check has been made.
     """
 
     who: str

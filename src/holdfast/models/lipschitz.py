@@ -1,4 +1,4 @@
-"""Networks that never stretch a distance: orthogonal layers, and activations that do not either."""
+"""1-Lipschitz networks, of orthogonal layers and activations that increase no distance."""
 
 from __future__ import annotations
 
@@ -72,10 +72,10 @@ class LipschitzCNN:
     """Orthogonal convolutions with invertible downsampling, then a dense layer, 1-Lipschitz in l2.
 
     Each stage halves the image, turning four neighbours into channels, and has a convolution of kernel 2 and one of
-    kernel 3: what kernel 4 with stride 2 and kernel 3 are in the paper.
+    kernel 3, in place of the paper's kernel 4 with stride 2 and kernel 3.
 
     Args:
-        channels: of the stages.
+        channels: channels of the stages.
         hidden: units of the dense layers.
         width: multiplier of channels and units.
         activation: after each layer; groupsort sorts all channels of a place.

@@ -1,4 +1,4 @@
-"""Networks whose answer is a record with the logits in it, as those of Hugging Face."""
+"""Networks that return a record with the logits, such as those of Hugging Face."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.types import Classifier
 
 
 class LogitsOf(nn.Module):
-    """A network that answers with the attribute `logits` of another network's answer.
+    """A network that returns the attribute `logits` of another network's output.
 
     Args:
         network: images to a record such as `ImageClassifierOutput` of Hugging Face.
@@ -35,9 +35,9 @@ def _logits(model: Any, x: Tensor) -> Tensor:
 
 
 def with_logits(model: Any, x: Tensor) -> Any:
-    """Return the model, behind `LogitsOf` if it answers `x` with a record that has logits.
+    """Return the model, behind `LogitsOf` if it returns for `x` a record that has logits.
 
-    A model that cannot be called on `x` comes back as it is, for others to say what is wrong with it.
+    A model that cannot be called on `x` is returned as it is; later calls report the fault.
     """
     if not _has_logits(model, x):
         return model

@@ -51,7 +51,7 @@ class Normalise(nn.Module):
 
 
 class Network(nn.Module):
-    """A classifier that shows its insides. It starts without normalisation; `build` sets `normalise`.
+    """A classifier with access to its stages and features. It starts without normalisation; `build` sets `normalise`.
 
     Args:
         body: stages, each fed with the output of the one before.
@@ -61,7 +61,7 @@ class Network(nn.Module):
         classes: number of logits.
         feature_dim: length of a neck, a linear layer without activation before the head; None for no neck.
         normalised: whether it normalises at all; a network that must not stretch distances does not.
-        dense: makes a linear layer of so many inputs and outputs.
+        dense: makes a linear layer from its numbers of inputs and outputs.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Network(nn.Module):
         self.head = dense(features if feature_dim is None else feature_dim, classes)
 
     def stages(self, x: Tensor) -> Iterator[Tensor]:
-        """The output of each stage, one after the other; computes no further than it is asked."""
+        """The output of each stage, one after the other; computed only as far as it is consumed."""
         z = self.normalise(x)
         for stage in self.body:
             z = stage(z)
@@ -138,7 +138,7 @@ def _layers(module: nn.Module) -> Iterator[nn.Module]:
 class Normalised(nn.Module):
     """A network with a normalisation in front, so that it takes images in [0, 1].
 
-    What the network has of `stages`, `first_maps`, `features` and `head` this one has, too.
+    It has those of `stages`, `first_maps`, `features` and `head` that the network has.
 
     Args:
         network: a network of normalised images.
@@ -152,7 +152,7 @@ class Normalised(nn.Module):
         self.network = network
 
     def __getattr__(self, name: str) -> Any:
-        """What the network has and a module lacks."""
+        """An attribute of the network that a module lacks."""
         if name in SHOWN and callable(getattr(super().__getattr__("network"), name, None)):
             return MethodType(SHOWN[name], self)  # a method, which Fabric asks for
         behind: Any = super().__getattr__("network" if name == "head" else name)
@@ -180,7 +180,7 @@ def _first_maps(model: Normalised, x: Tensor) -> Any:
 
 
 SHOWN = {"stages": _stages, "features": _features, "first_maps": _first_maps}
-"""What a network with a normalisation in front shows of the one behind it."""
+"""Methods of the network inside that a network with a normalisation in front has, too."""
 
 
 PerChannel = float | Sequence[float]

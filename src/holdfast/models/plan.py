@@ -1,4 +1,4 @@
-"""A network's names and shapes without its weights, so that what it needs is known before it gets any memory.
+"""A network's names and shapes without its weights, so that its needs are known before memory is allocated.
 
 A recipe or a weights file of a few bytes can describe a network of terabytes. The same code builds it once on PyTorch's
 device `meta`, whose tensors have shapes and no values, while the parts are counted.
@@ -19,9 +19,9 @@ from torch.overrides import TorchFunctionMode
 from holdfast.models.network import Architecture
 
 MOST_PARTS = 20_000
-"""Layers and tensors of a network; the deepest that holdfast builds has some thousands."""
+"""Largest number of layers and tensors of a network; the deepest that holdfast builds has some thousands."""
 LARGEST = 100_000
-"""Of a whole number among an architecture's fields, such as a number of channels."""
+"""Largest whole number among an architecture's fields, such as a number of channels."""
 
 
 def planned(architecture: Architecture, shape: tuple[int, int, int], classes: int) -> nn.Module:
@@ -71,7 +71,7 @@ def _numbers(value: Any, name: str) -> Iterator[tuple[str, int]]:
 
 
 class _WithoutValues(TorchFunctionMode):
-    """Leave out what fills tensors: on `meta` it has no effect, and its first use imports for seconds."""
+    """Skip functions that fill tensors: on `meta` they have no effect, and their first use imports for seconds."""
 
     def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(func, "__name__", "")

@@ -19,7 +19,7 @@ STATE_DICT = 'save its weights alone, where its code is at hand: torch.save(mode
 
 
 def from_torch(path: Path, data: bytes) -> object:
-    """What a file of PyTorch holds.
+    """The content of a PyTorch file.
 
     Raises:
         CheckpointError: if it is damaged, too large, or holds anything but tensors and plain values.
@@ -27,7 +27,7 @@ def from_torch(path: Path, data: bytes) -> object:
     try:
         require_small(data, str(path))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what it warns of ends in an error below
+            warnings.simplefilter("ignore")  # the causes of its warnings end in an error below
             return torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     except CheckpointError:
         raise
@@ -54,7 +54,7 @@ def require_small(data: bytes, where: str) -> None:
 
 
 def _pickled(error: pickle.UnpicklingError) -> str:
-    """What a file holds that is neither a tensor nor a plain value."""
+    """The objects in a file that are neither tensors nor plain values."""
     named = re.search(r"Unsupported (?:global: GLOBAL|class) ([\w.]+)", str(error))
     objects = f"objects ({named[1]})" if named else "another format or objects"
     return f"{objects}, as in a whole model that was pickled, that only unsafe unpickling would load"

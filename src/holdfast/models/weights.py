@@ -19,9 +19,9 @@ from holdfast.models.network import Normalised
 from holdfast.models.pytorch_file import damaged, from_torch
 
 TORCH_SUFFIXES = (".pt", ".pth", ".ckpt")
-"""What PyTorch's files are usually called."""
+"""Usual suffixes of PyTorch's files."""
 NESTED = ("state_dict", "model_state_dict", "model", "net")
-"""Where training scripts put the weights inside a checkpoint."""
+"""Keys under which training scripts store the weights in a checkpoint."""
 OPTIONAL = "num_batches_tracked"
 """A counter of BatchNorm that older files lack and evaluation does not use."""
 DTYPES = frozenset(
@@ -32,7 +32,7 @@ DTYPES = frozenset(
 )
 """Formats of numbers that weights may have."""
 PREFIXES = ("module.", "_orig_mod.", "model.")
-"""What wrappers (data parallel, compile, Lightning) put before every name."""
+"""Prefixes that wrappers (data parallel, compile, Lightning) put before every name."""
 
 
 def read_state(path: str | Path) -> dict[str, Tensor]:
@@ -64,7 +64,7 @@ def copy_weights(model: nn.Module, state: Mapping[str, Tensor], where: str) -> N
 
     Args:
         model: the model.
-        state: its tensors, as `read_tensors` has them.
+        state: its tensors, as `read_tensors` returns them.
         where: their file, for messages.
     """
     model, fitting = _fitted(model, dict(state), where)
@@ -146,10 +146,10 @@ def _read(path: Path) -> dict[str, Tensor]:
 
 
 def _looks_like_torch(path: Path) -> bool:
-    """Whether a file begins as those of PyTorch do, whatever its suffix; of unclear ones the suffix decides.
+    """Whether a file begins like those of PyTorch, whatever its suffix; the suffix decides unclear cases.
 
     Raises:
-        CheckpointError: if neither says anything.
+        CheckpointError: if neither decides.
     """
     start = _start(path)
     if start[8:9] == b"{" and int.from_bytes(start[:8], "little") < path.stat().st_size:
@@ -181,7 +181,7 @@ def _check_file(path: Path) -> None:
 
 
 def _check_safetensors(path: Path) -> None:
-    """Name the usual disguise; a safetensors file begins with the length of its header and then a brace."""
+    """Refuse a PyTorch file by name; a safetensors file begins with the length of its header and then a brace."""
     start = _start(path)
     if start[8:9] != b"{" and (start[:2] == b"PK" or start[:1] == b"\x80"):
         raise CheckpointError(

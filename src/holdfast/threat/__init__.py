@@ -1,9 +1,10 @@
-"""What the adversary may do: balls in the three usual norms, or of so many changed values, cut by the box [0, 1].
+"""Threat sets: balls of the three usual norms, or of a number of changed values, cut by the box [0, 1].
 
-A threat knows its geometry, so that no attack asks which norm it has. `project` goes to the ball first and to the box
-second. Since the centre is in the box, clipping only shortens a perturbation, so the result lies in both. For `Linf` it
-is also the nearest point of the intersection; for `L2` and `L1` that point is `project_exact`, which costs a sort.
-`L0`, which counts, is no norm: it projects exactly, but is not convex and refused by attacks whose steps have a length.
+A threat knows its geometry, so that no attack asks which norm it has. `project` projects onto the ball first and onto
+the box second. Since the centre is in the box, clipping only shortens a perturbation, so the result lies in both. For
+`Linf` it is also the nearest point of the intersection; for `L2` and `L1` that point is `project_exact`, which costs a
+sort. `L0`, a count, is no norm: it projects exactly, but is not convex, and attacks whose steps have a length refuse
+it.
 """
 
 from holdfast.families import THREATS

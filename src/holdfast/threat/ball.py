@@ -1,4 +1,4 @@
-"""What minimum-norm attacks ask of a norm, and the equation that their geometry comes down to."""
+"""The geometry that minimum-norm attacks need of a norm, and the equation behind it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.types import Threat
 
 @runtime_checkable
 class Ball(Threat, Protocol):
-    """A threat whose radius may differ from example to example and that knows its nearest point of a hyperplane."""
+    """A threat with a radius for each example and the nearest point of a hyperplane."""
 
     def project_within(self, z: Tensor, x: Tensor, radius: float | Tensor) -> Tensor:
         """As `project`, with another radius, one for all or (N,)."""
@@ -25,7 +25,7 @@ class Ball(Threat, Protocol):
         ...
 
     def rescaled(self, radius: Tensor, factor: float) -> Tensor:
-        """Radii (N,) made larger or smaller by a factor, in steps that the norm has."""
+        """Radii (N,) times a factor, rounded to radii that the norm can have."""
         ...
 
     def to_hyperplane(self, x: Tensor, normal: Tensor, value: Tensor) -> Tensor:
@@ -38,7 +38,7 @@ class Ball(Threat, Protocol):
         Args:
             x: points in [0, 1], (N, ...).
             normal: :math:`w`, like `x`.
-            value: :math:`v`, what the function is at `x`, (N,).
+            value: :math:`v`, the function's value at `x`, (N,).
         """
         ...
 
@@ -67,7 +67,7 @@ def level(slope: Tensor, limit: Tensor, wanted: Tensor) -> Tensor:
 
 
 def towards_zero(normal: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-    """The direction (N, D) in which a linear function goes to zero, its largest entry 1, and how far it has to go."""
+    """The direction (N, D) in which a linear function goes to zero, its largest entry 1, and the change it needs."""
     flat = normal.flatten(1)
     largest = flat.abs().amax(1)
     largest = largest.where(largest > 0, torch.ones_like(largest))
@@ -75,13 +75,13 @@ def towards_zero(normal: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def fill(x: Tensor, direction: Tensor, far: Tensor, order: Tensor) -> Tensor:
-    """Coordinates in this order, each as far as the box allows, until a linear function has come far enough.
+    """Move coordinates in this order, each as far as the box allows, until a linear function has grown enough.
 
     Args:
         x: points in [0, 1], (N, ...).
         direction: the function's gradient, (N, D).
         far: how much it has to grow, (N,).
-        order: of the coordinates, (N, D).
+        order: order of the coordinates, (N, D).
     """
     slope, limit = (rows.gather(1, order) for rows in (direction.abs(), room(x.flatten(1), direction)))
     gain = slope * limit

@@ -17,9 +17,8 @@ class L0:
     r""":math:`\#\{i : z_i \ne x_i\} \le \epsilon` and :math:`0 \le z_i \le 1`.
 
     Every value of an image counts, so that a pixel of three channels counts up to three. The count is no norm: half of
-    a step changes as many values as all of it, and the ball is not convex. What is said of directions and slopes is
-    meant within the box, where no value changes by more than 1. An attack whose steps have a length, such as PGD, has
-    no use for it and refuses it.
+    a step changes as many values as all of it, and the ball is not convex. Directions and slopes are those within the
+    box, where no value changes by more than 1. An attack whose steps have a length, such as PGD, refuses this threat.
 
     Args:
         eps: how many values may change, a whole number.
@@ -33,7 +32,7 @@ class L0:
             raise ValueError(f"l0: eps must be a whole number of values, got {self.eps!r}")
 
     def project(self, z: Tensor, x: Tensor) -> Tensor:
-        r"""The point of ball and box nearest to `z`: clip, and take back all changes but those that bring most.
+        r"""The point of ball and box nearest to `z`: clip, and undo all changes but the most useful ones.
 
         Without a change, value :math:`i` is :math:`d_i = |z_i - x_i|` away from :math:`z_i`; with it, what the box cuts
         off, :math:`d_i - r_i`, where :math:`r_i` is the smaller of :math:`d_i` and the room to the box. The squared
@@ -43,7 +42,7 @@ class L0:
         return self.project_within(z, x, self.eps)
 
     def project_within(self, z: Tensor, x: Tensor, radius: float | Tensor) -> Tensor:
-        """As `project`, with another radius, one for all or (N,); of a fraction the whole part counts."""
+        """As `project`, with another radius, one for all or (N,); fractions are rounded down."""
         clipped = z.clamp(0, 1)
         size, kept = (z - x).abs(), (clipped - x).abs()
         return _largest(kept * (2 * size - kept), clipped, x, radius)
@@ -61,7 +60,7 @@ class L0:
         return _largest(rng.uniform(x), rng.uniform(x), x, radius)
 
     def steepest(self, grad: Tensor, z: Tensor) -> Tensor:
-        """The one value that gains most by going to its face of the box goes there."""
+        """Move only the value that gains most, to its face of the box."""
         gain = grad.abs() * room(z, grad)
         return _largest(gain, grad.sign() * room(z, grad), torch.zeros_like(grad), 1)
 
@@ -70,7 +69,7 @@ class L0:
         return self.steepest(grad, z)
 
     def extreme(self, grad: Tensor, x: Tensor) -> Tensor:
-        """The values that gain most by going to their faces of the box go there."""
+        """Move the values that gain most to their faces of the box."""
         face = (grad > 0).to(x.dtype).where(grad != 0, x)
         return _largest(grad.abs() * room(x, grad), face, x, self.eps)
 
@@ -89,7 +88,7 @@ class L0:
         return torch.maximum(after, before + 1) if factor > 1 else torch.minimum(after, before - 1).clamp_(min=0)
 
     def to_hyperplane(self, x: Tensor, normal: Tensor, value: Tensor) -> Tensor:
-        """Values in the order of what they gain at the box, each as far as that, until the function is zero."""
+        """Move values in the order of their gain at the box, each at most to the box, until the function is zero."""
         direction, far = towards_zero(normal, value)
         gain = direction.abs() * room(x.flatten(1), direction)
         return fill(x, direction, far, gain.argsort(dim=1, descending=True))
@@ -98,7 +97,7 @@ class L0:
 def _largest(weight: Tensor, target: Tensor, here: Tensor, count: float | Tensor) -> Tensor:
     """`target` in the entries of largest weight that differ from `here`, as many as the count allows, `here` in others.
 
-    Entries that do not differ rank last, so that they take nobody's place; equal weights rank in their order.
+    Entries that do not differ rank last and so use up no count; equal weights rank in their order.
     """
     weight = torch.where(target != here, weight, -1).flatten(1)
     rank = weight.argsort(dim=1, descending=True, stable=True).argsort(dim=1)

@@ -66,8 +66,8 @@ class L1:
     def ascent(self, grad: Tensor, z: Tensor) -> Tensor:
         """Equal steps in the 1 % of the coordinates with the largest slopes among those that the box still lets move.
 
-        One coordinate at a time, the steepest direction, needs far more steps (on a network for MNIST, eps 12 and 50
-        steps left 45 % of 100 images standing instead of 10 %).
+        One coordinate at a time, the steepest direction, needs far more steps (on a network for MNIST, 45 % of 100
+        images survived 50 steps with eps 12, instead of 10 %).
 
         Reference:
             Tramer, Boneh, Adversarial Training and Robustness for Multiple Perturbations, NeurIPS 2019,
@@ -79,7 +79,7 @@ class L1:
         return torch.zeros_like(flat).scatter_(1, largest, flat.gather(1, largest).sign() / count).view_as(grad)
 
     def extreme(self, grad: Tensor, x: Tensor) -> Tensor:
-        """Coordinates in the order of their slope, each as far as the box allows, until the budget is spent."""
+        """Move coordinates in the order of their slope, each as far as the box allows, until the budget is spent."""
         slope, order = grad.abs().flatten(1).sort(dim=1, descending=True)
         limit = room(x, grad).flatten(1).gather(1, order).masked_fill(slope == 0, 0)
         spent = limit.cumsum(1) - limit
@@ -99,7 +99,7 @@ class L1:
         return factor * radius
 
     def to_hyperplane(self, x: Tensor, normal: Tensor, value: Tensor) -> Tensor:
-        """Coordinates in the order of their slope, each as far as the box allows, until the function is zero."""
+        """Move coordinates in the order of their slope, each as far as the box allows, until the function is zero."""
         direction, far = towards_zero(normal, value)
         return fill(x, direction, far, direction.abs().argsort(dim=1, descending=True))
 

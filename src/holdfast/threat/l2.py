@@ -26,7 +26,7 @@ class L2:
         checked_eps("l2", self.eps)
 
     def project(self, z: Tensor, x: Tensor) -> Tensor:
-        """Shorten what is too long, then clip to the box; points inside come back unchanged."""
+        """Shorten perturbations that are too long, then clip to the box; points inside come back unchanged."""
         return self.project_within(z, x, self.eps)
 
     def project_within(self, z: Tensor, x: Tensor, radius: float | Tensor) -> Tensor:
@@ -65,7 +65,7 @@ class L2:
         return self.steepest(grad, z)
 
     def extreme(self, grad: Tensor, x: Tensor) -> Tensor:
-        """Along the gradient, lengthened where the box stops a coordinate: the maximiser is `clip(x + t grad)`."""
+        """Step along the gradient, lengthened where the box stops a coordinate: the maximiser is `clip(x + t grad)`."""
         return rescale_into_box(x, self.steepest(grad, x), x.new_full((len(x),), self.eps))
 
     def distance(self, z: Tensor, x: Tensor) -> Tensor:
@@ -83,7 +83,7 @@ class L2:
         return factor * radius
 
     def to_hyperplane(self, x: Tensor, normal: Tensor, value: Tensor) -> Tensor:
-        """Along the normal, lengthened where the box stops a coordinate: the nearest point is `clip(x + t w)`."""
+        """Step along the normal, lengthened where the box stops a coordinate: the nearest point is `clip(x + t w)`."""
         direction, far = towards_zero(normal, value)
         size = direction.abs()
         limit = (room(x.flatten(1), direction) / size).masked_fill(size == 0, torch.inf)
@@ -115,8 +115,8 @@ def rescale(x: Tensor, direction: Tensor, radius: Tensor) -> Tensor:
     .. math:: \sum_i \min(u\,d_i^2, w_i^2) = r^2
 
     is concave and piecewise linear in :math:`u`. Newton's steps from the left never pass the root, and each of them
-    solves the equation for the values that stand at the wall so far, so that the answer is exact as soon as no further
-    value reaches it. A handful of passes over the batch does it, less work than one sort of the knots. Sums are taken
+    solves the equation for the values that have reached the wall so far, so the answer is exact as soon as no further
+    value reaches it. A handful of passes over the batch suffices, less work than one sort of the knots. Sums are taken
     afresh in each pass instead of being accumulated from knot to knot, so that float32 is enough. A row that is done
     keeps its bits in the passes that other rows need.
 

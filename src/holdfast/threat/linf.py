@@ -59,7 +59,7 @@ class Linf:
         return self.steepest(grad, z)
 
     def extreme(self, grad: Tensor, x: Tensor) -> Tensor:
-        """A full step in the direction of every sign, clipped to the box."""
+        """A full step along the sign of the gradient, clipped to the box."""
         return (x + self.eps * grad.sign()).clamp_(0, 1)
 
     def distance(self, z: Tensor, x: Tensor) -> Tensor:
@@ -75,7 +75,7 @@ class Linf:
         return factor * radius
 
     def to_hyperplane(self, x: Tensor, normal: Tensor, value: Tensor) -> Tensor:
-        """Every coordinate goes the same way, or as far as the box allows."""
+        """Move every coordinate by the same distance, or as far as the box allows."""
         direction, far = towards_zero(normal, value)
         limit = room(x.flatten(1), direction)
         step = torch.minimum(limit, level(direction.abs(), limit, far)[:, None])

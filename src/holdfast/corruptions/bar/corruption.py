@@ -37,13 +37,13 @@ _CHUNK = 1 << 20
 class Bar:
     """A corruption of C-bar: one of ten kinds that are far from the common corruptions, in one of five severities.
 
-    Whoever chooses settings by these sees nothing of the 15 common corruptions, which so stay a fair test.
+    Settings chosen by these are independent of the 15 common corruptions, which remain a fair test.
 
-    A severity sets the level of its kind; places, angles, phases and whatever else the kind leaves open are drawn for
-    each image. The published formulas are written in terms of the image's side, and so they are used here for every
-    size, with the shorter side where an image is not square. Numbers of lines and sparkles grow with the area. Where
-    the published formula has a bound of one pixel, it shrinks with images of less than 32 pixels. Images have one
-    channel or three, and sides of at least 8 pixels.
+    A severity sets the level of its kind; places, angles, phases and other free parameters are drawn for each image.
+    The published formulas are in terms of the image's side and are used here for every size, with the shorter side
+    where an image is not square. Numbers of lines and sparkles grow with the area. Where the published formula has a
+    bound of one pixel, it shrinks with images of less than 32 pixels. Images have one channel or three, and sides of at
+    least 8 pixels.
 
     The reference works on 8-bit images and truncates its results to 8 bits; here they stay in floating point.
 
@@ -53,8 +53,8 @@ class Bar:
 
     Reference:
         Mintun, Kirillov, Xie, On Interaction Between Augmentations and Corruptions in Natural Corruption Robustness,
-        NeurIPS 2021, arXiv:2102.11273, the version for CIFAR-10. Differs: no rounding to 8 bits, and what the
-        functions of each kind say.
+        NeurIPS 2021, arXiv:2102.11273, the version for CIFAR-10. Differs: no rounding to 8 bits, and as the functions
+        of each kind state.
     """
 
     family: ClassVar = "C-bar"
@@ -72,7 +72,7 @@ class Bar:
     def __call__(self, x: Tensor, *, rng: Streams | None = None) -> Tensor:
         """The corrupted images, in [0, 1]; shape, dtype and device of `x`."""
         check_images(x, "bar")
-        # Keyed by the next number of each example's stream, which so goes on by one whatever a kind draws.
+        # Keyed by the next number of each example's stream, which advances by one whatever a kind draws.
         own = Streams(0, f"bar {self.kind}", streams(rng, x).bits(1)[:, 0])
         function, level = FUNCTIONS[self.kind], LEVELS[self.kind][self.severity - 1]
         wide = x if x.dtype in (torch.float32, torch.float64) else x.float()

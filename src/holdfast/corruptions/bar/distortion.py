@@ -17,7 +17,7 @@ def pinch_and_twirl(x: Tensor, level: float, rng: Streams) -> Tensor:
 
     A pixel at distance :math:`r = \delta \varrho` from the middle of a disc of radius :math:`\varrho` shows the place
     at distance :math:`r \sin(\tfrac{\pi}{2}\delta)^{-a}`, turned by :math:`(1 - \delta)^2` of that angle, with
-    :math:`a = 0.1 + 0.04\,s`. The rim stays where it is, and so does what lies between the discs.
+    :math:`a = 0.1 + 0.04\,s`. The rim stays where it is, and so do the pixels between the discs.
 
     There are three by three discs of 10 pixels in 32, and five by five of 44 in 224. Images of other sizes have discs
     in proportion to the nearer of these two, and as many as fit.
@@ -46,7 +46,7 @@ def cell(length: int) -> float:
 def pinched_and_twirled(
     below: Tensor, beside: Tensor, *, radius: float, amount: float, twirl: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Which place a pixel of a disc shows; places are relative to the disc's middle, (row, column)."""
+    """The place that a pixel of a disc shows; places are relative to the disc's middle, (row, column)."""
     distance = torch.hypot(below, beside)
     share = (distance / radius).clamp(max=1)
     # At the middle itself the power has no bound, but the place does not move.

@@ -1,6 +1,6 @@
-r"""Faults of taking a picture: a camera that turns, and a lens that enlarges each colour differently.
+r"""Camera faults: a camera that turns, and a lens that enlarges each colour differently.
 
-Both see the image as a cubic spline, a sum of B-splines :math:`\sum_k c_k\, \beta(p - k)` mirrored at the edges.
+Both treat the image as a cubic spline, a sum of B-splines :math:`\sum_k c_k\, \beta(p - k)` mirrored at the edges.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from holdfast.corruptions.bar.geometry import pixels, precise
 from holdfast.rng import Streams
 
 STEPS = 21
-"""Turned images of which a blur is made."""
+"""Number of turned images in a blur."""
 
 _BLOCK = 1 << 12
 """Pixels worked on at a time: bounds the memory of their bags."""
@@ -25,8 +25,8 @@ _BLOCK = 1 << 12
 def circular_motion_blur(x: Tensor, level: float, rng: Streams) -> Tensor:
     r"""Mean of the image turned by 21 angles :math:`u\,\theta`, :math:`u \in [-1, 1]`, of weights :math:`e^{-2 u^2}`.
 
-    :math:`\theta = 1.5\,s` degrees. Turning is about the middle, by the spline that goes through the pixels; what comes
-    from outside is black. Nothing is random.
+    :math:`\theta = 1.5\,s` degrees. Turning is about the middle, by the spline that goes through the pixels; outside is
+    black. Nothing is random.
     """
     position = torch.linspace(-1, 1, STEPS, dtype=torch.float64)
     weight = torch.exp(-2 * position.square())
@@ -34,7 +34,7 @@ def circular_motion_blur(x: Tensor, level: float, rng: Streams) -> Tensor:
 
 
 def turned(x: Tensor, angles: Tensor, shares: Tensor) -> Tensor:
-    """Sum of images turned about their middle by each angle, times its share; black where they have nothing to show."""
+    """Sum of images turned about their middle by each angle, times its share; black outside of them."""
     height, width = x.shape[-2:]
     splines = coefficients(height).to(x) @ x @ coefficients(width).to(x).T
     # Every pixel is a bag of coefficients, 16 for an angle; planes lie side by side so that one look-up serves all.
@@ -55,7 +55,7 @@ def turned(x: Tensor, angles: Tensor, shares: Tensor) -> Tensor:
 
 @lru_cache(maxsize=64)
 def coefficients(size: int) -> Tensor:
-    """Matrix that makes B-spline coefficients of pixels, (size, size): the inverse of the splines at the pixels."""
+    """Matrix from pixels to B-spline coefficients, (size, size): the inverse of the splines at the pixels."""
     inverse: Tensor = torch.linalg.inv(weights(torch.arange(size, dtype=torch.float64), size))
     return inverse
 
@@ -84,7 +84,7 @@ def enlargement(size: int, factor: float) -> Tensor:
 
 
 def weights(place: Tensor, size: int) -> Tensor:
-    """Row i holds what each of `size` coefficients counts at place i, (places, size)."""
+    """Row i has the weight of each of `size` coefficients at place i, (places, size)."""
     which, share = taps(place, size)
     return torch.zeros(len(place), size, dtype=place.dtype).scatter_add_(1, which, share)
 

@@ -19,7 +19,7 @@ def checkerboard_cutout(x: Tensor, level: float, rng: Streams) -> Tensor:
 
     The board is turned by a random angle about the upper left corner; its squares are :math:`U(0.1, 0.25)` of the
     shorter side long and at least a pixel. Each black one is grey with probability :math:`s / 10`, so that
-    :math:`s / 20` of the image goes.
+    :math:`s / 20` of the image is hidden.
     """
     direction, (size,) = angle(rng, x), uniform(rng, x, 1, 0.1 * side(x), 0.25 * side(x))
     size = size.clamp(min=1)
@@ -27,14 +27,14 @@ def checkerboard_cutout(x: Tensor, level: float, rng: Streams) -> Tensor:
     across = ((direction.cos() * rows + direction.sin() * columns) / size).floor().long()
     along = ((direction.cos() * columns - direction.sin() * rows) / size).floor().long()
     reach = most_squares(*x.shape[-2:])  # no two squares of an image share a number
-    fate = rng.uniform(x.new_empty((len(x), reach * reach), dtype=precise(x)))
-    chance = fate.gather(1, (across % reach * reach + along % reach).flatten(1)).view(across.shape)
+    draws = rng.uniform(x.new_empty((len(x), reach * reach), dtype=precise(x)))
+    chance = draws.gather(1, (across % reach * reach + along % reach).flatten(1)).view(across.shape)
     grey = ((across + along) % 2 == 0) & (chance < level / 10)
     return x.masked_fill(grey[:, None], GREY)
 
 
 def most_squares(height: int, width: int) -> int:
-    """Over how many squares an image can reach along an axis of the board: along its diagonal, when they are small."""
+    """Number of squares that an image can span along an axis of the board: along its diagonal, when they are small."""
     return math.ceil(math.hypot(height, width) / max(0.1 * min(height, width), 1)) + 1
 
 
@@ -46,8 +46,8 @@ def lines(x: Tensor, level: float, rng: Streams) -> Tensor:
     :math:`u \sim U(-\tfrac12, \tfrac12)` the line's own. It covers :math:`\max(0, 1 - r)` of a pixel at distance
     :math:`r`, as anti-aliased lines do.
 
-    The number goes by the longer side, so that it grows with the area. Images of less than 32 pixels have as many lines
-    as those of 32, :math:`d / 32` as dark: rounding down would leave none.
+    The number depends on the longer side, so that it grows with the area. Images of less than 32 pixels have as many
+    lines as those of 32, darkened by the factor :math:`d / 32`: rounding down would leave none.
     """
     length, thickness = side(x), min(1, side(x) / SIDE)
     count = math.floor(level / 10 * max(length, SIDE) * aspect(x))

@@ -12,7 +12,7 @@ from holdfast.corruptions.bar.tables import SIDE
 from holdfast.rng import Streams
 
 FEWEST, MOST = 50, 199
-"""How many rays a sparkle has."""
+"""Smallest and largest number of rays of a sparkle."""
 
 VARIATION = 0.25
 """Standard deviation of the rays' lengths, relative to their mean."""
@@ -35,7 +35,7 @@ def sparkles(x: Tensor, level: float, rng: Streams) -> Tensor:
 
 
 def inverse_sparkles(x: Tensor, level: float, rng: Streams) -> Tensor:
-    r"""All is white but what one sparkle of radius :math:`d / 4` lets through, which falls with power :math:`0.13\,s`.
+    r"""White everywhere but in one sparkle of radius :math:`d / 4`, whose light falls with power :math:`0.13\,s`.
 
     Its centre lies in the middle half of both axes.
     """
@@ -58,7 +58,7 @@ def light(x: Tensor, centre: list[Tensor], rng: Streams, *, radius: float, short
         centre: row and column as shares of the sides, (N, 1, 1) each.
         rng: streams of the examples.
         radius: :math:`\varrho`, mean length of the rays in pixels.
-        shortest: length that they have at least.
+        shortest: minimum length of a ray.
         power: :math:`p`, how fast the light falls.
     """
     rays = FEWEST + rng.integers(MOST - FEWEST + 1, (1, 1), x.device)

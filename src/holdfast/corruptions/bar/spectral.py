@@ -24,8 +24,8 @@ def blue_noise_sample(x: Tensor, level: float, rng: Streams) -> Tensor:
 def brownish_noise(x: Tensor, level: float, rng: Streams) -> Tensor:
     r"""Cloudy noise is added: :math:`z = \mathrm{clip}(x + \tfrac{6.4\,s}{255}\,n)`, another one for each channel.
 
-    The amplitude of frequency :math:`k`, in cycles per shorter side, is :math:`1 / (1 + k^2)`. The constant one
-    belongs to it, so that the whole image becomes brighter or darker too.
+    The amplitude of frequency :math:`k`, in cycles per shorter side, is :math:`1 / (1 + k^2)`. The constant one is
+    included, so that the whole image becomes brighter or darker too.
     """
     noise = coloured_noise(x, 1 / (1 + frequency(x).square()), rng)
     return noise.to(x.dtype).mul_(6.4 * level / 255).add_(x).clamp_(0, 1)

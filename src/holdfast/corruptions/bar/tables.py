@@ -1,4 +1,4 @@
-"""Which kinds there are, and the published level of each severity."""
+"""The kinds of C-bar, and the published level of each severity."""
 
 from __future__ import annotations
 

@@ -34,8 +34,8 @@ def disc(radius: float, softness: float) -> Tensor:
     """The pixels within `radius` of the middle, each with the same weight, then smoothed a little.
 
     The published disc lies on a grid of at least 17 pixels and is smoothed over 3 pixels, beyond radius 8 over 5, the
-    grid's outside mirrored. So discs that reach the edge of their grid, of radius 8 and more, weigh about 1.01 instead
-    of 1 and brighten the image; that is kept. Rows and columns of zeros are cut off.
+    grid's outside mirrored. So discs that reach the edge of their grid, of radius 8 and more, sum to about 1.01 instead
+    of 1 and brighten the image; this is kept. Rows and columns of zeros are cut off.
     """
     half, taps = (8, 3) if radius <= 8 else (math.floor(radius), 5)
     line = np.arange(-half, half + 1)
@@ -55,9 +55,9 @@ def glass_blur(x: Tensor, parameters: Parameters, rng: Streams) -> Tensor:
     r"""Smoothing, shuffling of near pixels, smoothing; parameters: standard deviation, reach :math:`d`, rounds.
 
     A round goes through the pixels from the lower right to the upper left and gives each the value that its neighbour
-    at a random offset in :math:`[-d, d)^2` has at that moment. (The published script means to swap the two and
-    overwrites one of them; the published data are made so.) The smoothed image stays in floating point here, where the
-    script truncates it to 8 bits.
+    at a random offset in :math:`[-d, d)^2` has at that moment. (The published script should swap the two but overwrites
+    one of them; the published data have this error.) The smoothed image stays in floating point here, where the script
+    truncates it to 8 bits.
     """
     sigma, reach, rounds = parameters
     blurred = smooth(x, sigma)
@@ -67,7 +67,7 @@ def glass_blur(x: Tensor, parameters: Parameters, rng: Streams) -> Tensor:
 
 
 def shuffled(x: Tensor, reach: int, rounds: int, rng: Streams) -> Tensor:
-    """Where in its image each pixel's value comes from, (N, H * W), after all rounds."""
+    """The pixel of its image from which each pixel's value comes, (N, H * W), after all rounds."""
     pixels = x.shape[-2] * x.shape[-1]
     source = _one_round(x, reach, rng)
     for _ in range(rounds - 1):
@@ -76,7 +76,7 @@ def shuffled(x: Tensor, reach: int, rounds: int, rng: Streams) -> Tensor:
 
 
 def _one_round(x: Tensor, reach: int, rng: Streams) -> Tensor:
-    """Where each pixel of the batch gets its value from in one pass, without walking through them one by one.
+    """The pixel from which each pixel of the batch gets its value in one round, without visiting them one by one.
 
     A neighbour that comes later in the order still has its old value: the search ends there. One that was visited
     before has a value from elsewhere, and the search goes on from it. Such chains of pixels are followed for all of
@@ -105,7 +105,7 @@ def motion_blur(x: Tensor, parameters: Parameters, rng: Streams) -> Tensor:
     .. math:: z_p = \sum_{i=0}^{2r} w_i\, x_{p + \lceil i(\cos\alpha, \sin\alpha) - 1/2\rceil},
         \qquad w_i \propto e^{-i^2 / 2\sigma^2}
 
-    Outside, the image goes on with its nearest pixel.
+    Outside, the image continues with its nearest pixel.
     """
     radius, sigma = parameters
     angle = rng.uniform(x.new_empty(len(x), 1)).mul_(90).sub_(45)
@@ -131,7 +131,7 @@ def trail(x: Tensor, radius: float, sigma: float, angle: Tensor, *, downwards: b
 def zoom_blur(x: Tensor, parameters: Parameters, rng: Streams) -> Tensor:
     """Mean of the image and its enlargements by 1, 1 + step, ...; parameters: where the factors end, their step."""
     stop, step = parameters
-    factors = np.arange(1, stop, step).tolist()  # numpy's rule of which the last one is, as published
+    factors = np.arange(1, stop, step).tolist()  # numpy decides which is the last, as published
     rows = rows_first(x)
     total = turned(rows)
     for factor in factors:

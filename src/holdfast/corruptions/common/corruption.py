@@ -45,12 +45,12 @@ _CHUNK = 1 << 18
 class Common:
     """A common corruption of Hendrycks and Dietterich: one of 19 kinds, in one of five severities.
 
-    Parameters are the published ones of CIFAR-10-C, Tiny-ImageNet-C and ImageNet-C; `tables.py` says which of them an
-    image of another size gets. Images have one channel or three, and sides of at least 8 pixels.
+    Parameters are the published ones of CIFAR-10-C, Tiny-ImageNet-C and ImageNet-C; `tables.py` chooses among them for
+    images of other sizes. Images have one channel or three, and sides of at least 8 pixels.
 
-    The reference works on 8-bit images and truncates its results to 8 bits. Here images are in floating point and stay
-    so, before, between and after the steps; only `jpeg_compression`, which has 8 bits by nature, rounds. So results
-    are by about half of 1/255 brighter than the reference's.
+    The reference works on 8-bit images and truncates its results to 8 bits. Here images stay in floating point before,
+    between and after the steps; only `jpeg_compression` rounds, since JPEG has 8 bits. So results are brighter than the
+    reference's by about half of 1/255.
 
     Args:
         kind: which corruption.
@@ -76,7 +76,7 @@ class Common:
     def __call__(self, x: Tensor, *, rng: Streams | None = None) -> Tensor:
         """The corrupted images, in [0, 1]; shape, dtype and device of `x`."""
         check_images(x, "common")
-        # Keyed by the next number of each example's stream, which so goes on by one whatever a kind draws.
+        # Keyed by the next number of each example's stream, which advances by one whatever a kind draws.
         own = Streams(0, self.kind, streams(rng, x).bits(1, x.device)[:, 0])
         function, values = FUNCTIONS[self.kind], parameters(self.kind, self.severity, *x.shape[-2:])
         wide = (x if x.dtype in (torch.float32, torch.float64) else x.float()).contiguous()

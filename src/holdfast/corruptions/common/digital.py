@@ -62,7 +62,7 @@ def elastic_transform(x: Tensor, parameters: Parameters, rng: Streams) -> Tensor
 
 
 def _affine_grid(x: Tensor, reach: float, rng: Streams) -> Tensor:
-    """Where each pixel comes from, (N, H, W, 2), corners at ±1: the map that takes the moved points back."""
+    """The place from which each pixel comes, (N, H, W, 2), corners at ±1: the map that moves the points back."""
     height, width = x.shape[-2:]
     middle_x, middle_y, third = width // 2, height // 2, min(height, width) // 3
     points = x.new_tensor(
@@ -82,7 +82,7 @@ def _affine_grid(x: Tensor, reach: float, rng: Streams) -> Tensor:
 
 
 def _displaced_grid(shift: Tensor) -> Tensor:
-    """Where each pixel comes from, (N, H, W, 2), outer edges at ±1, of displacements (N, 2, H, W) in pixels."""
+    """Places that displacements (N, 2, H, W) in pixels take pixels from, (N, H, W, 2), outer edges at ±1."""
     height, width = shift.shape[-2:]
     columns, rows = torch.arange(width).to(shift), torch.arange(height).to(shift)[:, None]
     across = (columns + shift[:, 0] + 0.5).mul_(2 / width).sub_(1)
@@ -126,8 +126,8 @@ def boxes(size: int, share: float) -> tuple[tuple[Tensor, Tensor], Tensor]:
 def jpeg_compression(x: Tensor, parameters: Parameters, rng: Streams) -> Tensor:
     """Written as JPEG and read again, by Pillow's encoder on the CPU; parameters: quality.
 
-    JPEG knows 8 bits only: values are rounded to them before, and the result lies on them. Colour is stored at half the
-    resolution (4:2:0, the encoder's default), images of one channel as grey.
+    JPEG has 8 bits only: values are rounded to them before, and the result has 8 bits, too. Colour is stored at half
+    the resolution (4:2:0, the encoder's default), images of one channel as grey.
     """
     (quality,) = parameters
     planes = x.mul(255).round_().cpu().numpy().astype(np.uint8)  # quicker in numpy than in torch

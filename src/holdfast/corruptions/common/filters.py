@@ -42,7 +42,7 @@ def smooth(x: Tensor, sigma: float, *, truncate: float = 4.0, border: Border = "
         x: planes, (N, C, H, W).
         sigma: standard deviation in pixels; 0 changes nothing.
         truncate: the kernel ends at this many standard deviations, rounded to a pixel.
-        border: what lies outside: the nearest pixel, or the image mirrored with its edge repeated.
+        border: values outside: the nearest pixel, or the image mirrored with its edge repeated.
     """
     radius = int(truncate * sigma + 0.5)
     if radius == 0:
@@ -53,7 +53,7 @@ def smooth(x: Tensor, sigma: float, *, truncate: float = 4.0, border: Border = "
         )
     rows, columns = (gaussian_matrix(size, sigma, radius, border).to(x) for size in x.shape[-2:])
     planes = x.reshape(-1, *x.shape[-2:])
-    # One product per plane, so that no plane's rounding depends on which others stand beside it.
+    # One product per plane, so that no plane's rounding depends on the others.
     half = torch.bmm(rows.expand(len(planes), -1, -1), planes)
     return torch.bmm(half, columns.T.expand(len(planes), -1, -1)).view(x.shape)
 
@@ -77,7 +77,7 @@ def _gaussian(sigma: float, radius: int) -> np.ndarray:
 
 
 def _outside(place: np.ndarray, size: int, border: Border) -> np.ndarray:
-    """The pixel that stands for each place, inside the line or not."""
+    """The pixel that is used for each place, inside the line or not."""
     if border == "nearest":
         return np.asarray(place.clip(0, size - 1))
     place = place % (2 * size)
@@ -86,7 +86,7 @@ def _outside(place: np.ndarray, size: int, border: Border) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def gaussian_matrix(size: int, sigma: float, radius: int, border: Border) -> Tensor:
-    """Row i holds the weights of the pixels that make pixel i, (size, size), float64."""
+    """Row i has the weights of the pixels that are summed to pixel i, (size, size), float64."""
     own = np.arange(size)[:, None]
     source = _outside(own + np.arange(-radius, radius + 1), size, border)
     matrix = np.zeros((size, size))
@@ -98,7 +98,7 @@ def correlate(x: Tensor, kernel: Tensor) -> Tensor:
     """Correlation where the kernel lies inside: (N, C, H, W) with (N or 1, 1, h, w) to (N, C, H-h+1, W-w+1).
 
     By Fourier transform, arranged so that an image's last bits do not depend on the others of its batch: a single plane
-    is transformed beside a copy of itself, since libraries treat it in another way than several, and planes have a
+    is transformed beside a copy of itself, since libraries treat it differently from several, and planes have a
     multiple of eight rows, so that products run over whole vectors of the processor.
     """
     if len(x) * x.shape[1] == 1:

@@ -26,9 +26,9 @@ from holdfast.rng import Streams
 Array = NDArray[Any]
 
 SIDE = 500
-"""Of a pane at scale 1. At 0.2, the scale of CIFAR, every fifth pixel is taken as it is, as in the reference."""
+"""Side of a pane at scale 1. At 0.2, the scale of CIFAR, every fifth pixel is taken as it is, as in the reference."""
 FERNS, BARBS, NEEDLES, DOTS = 320, 22, 900, 48
-"""Per pane, per side of a fern, per pane, and per line."""
+"""Ferns per pane, barbs per side of a fern, needles per pane, and dots per line."""
 
 COLOURS = ((78, 149, 166), (201, 205, 215), (201, 205, 215), (138, 153, 165), (112, 123, 135))
 DEVIATIONS = ((25, 15, 14), (-21, -22, -23), (-21, -22, -23), (28, 28, 30), (44, 43, 42))
@@ -129,7 +129,7 @@ def _cloud(rng: Streams) -> Tensor:
 def _shaped(texture: Tensor) -> Tensor:
     """The same structures with the power of `SPECTRA` at each frequency, and with mean 0 and variance 1.
 
-    Waves of more than 250 pixels, longer than the measured ones, have what is left of the variance.
+    Waves of more than 250 pixels, longer than the measured ones, have the rest of the variance.
     """
     frequency = torch.fft.fftfreq(SIDE)
     radius = torch.hypot(frequency[:, None], frequency)
@@ -144,7 +144,7 @@ def _shaped(texture: Tensor) -> Tensor:
 
 
 def _gain(wave: Tensor, ring: Tensor, power: tuple[float, ...]) -> Tensor:
-    """What brings the mean power of each ring of frequencies to that of the bands."""
+    """The gain that brings the mean power of each ring of frequencies to that of the bands."""
     count = torch.bincount(ring.flatten())
     present = torch.bincount(ring.flatten(), wave.abs().square().flatten()) / count
     wanted = torch.from_numpy(_power_of_rings(np.array(power), count.numpy())).float()

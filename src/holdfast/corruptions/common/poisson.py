@@ -1,7 +1,7 @@
 r"""Poisson numbers with a rate of their own for every pixel, in a fixed number of operations per pixel.
 
 The rate :math:`\lambda = c x` is split at the 8-bit level below, :math:`c \lfloor 255 x\rfloor / 255` and the rest. A
-sum of independent Poisson numbers is Poisson, so each part is drawn by the way that suits it: the 256 levels by
+sum of independent Poisson numbers is Poisson, so each part is drawn by the method that suits it: the 256 levels by
 Walker's alias method, in which a table turns one random number into an outcome with two look-ups, and the rest, which
 is below :math:`c / 255` and 0 in 8-bit images, by inversion.
 

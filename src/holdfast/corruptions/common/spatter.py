@@ -15,7 +15,7 @@ WATER = (175, 238, 238)
 """Pale turquoise."""
 MUD = (63, 42, 20)
 FAR = 20
-"""Pixels from an edge of the liquid beyond which distance does not count."""
+"""Distance in pixels from an edge of the liquid at which distances are cut off."""
 
 
 def spatter(x: Tensor, parameters: Parameters, rng: Streams) -> Tensor:
@@ -58,7 +58,7 @@ def _box(x: Tensor) -> Tensor:
 
 
 def _edges(depth: Tensor, low: float = 50, high: float = 150) -> Tensor:
-    """Canny's edges: ridges of the gradient above `low` that hang together with one above `high`."""
+    """Canny's edges: ridges of the gradient above `low` that are connected to one above `high`."""
     padded = F.pad(depth, (1, 1, 1, 1), mode="replicate")
     across = padded[..., 2:] - padded[..., :-2]
     across = across[..., :-2, :] + 2 * across[..., 1:-1, :] + across[..., 2:, :]
@@ -108,7 +108,7 @@ def _distance(edge: Tensor) -> Tensor:
 
 
 def _moved(x: Tensor, axis: int, step: int) -> Tensor:
-    """Shifted along an axis; what comes in from outside is far."""
+    """Shift along an axis; values from outside are far."""
     if abs(step) >= x.shape[axis]:
         return torch.full_like(x, float(FAR + 1) ** 2)
     padding = [0, 0, 0, 0]

@@ -1,12 +1,12 @@
 """The published parameters of every kind and severity, and the rule for images of other sizes.
 
-The numbers are those of the scripts with which the authors made CIFAR-10-C, Tiny-ImageNet-C and ImageNet-C. What each
-number means stands in the function of the same name.
+The numbers are those of the scripts with which the authors made CIFAR-10-C, Tiny-ImageNet-C and ImageNet-C. The
+function of the same name explains each number.
 
 **Sizes.** The side of an image is the shorter of height and width. The table used is that of 32, 64 or 224 pixels, the
 nearest by ratio: 32 up to 45 pixels, 64 up to 119, 224 from there on. Lengths in pixels grow in proportion to the side,
-with one exception: images below 32 pixels keep the lengths of 32, since a blur by a fraction of a pixel is none.
-`elastic_transform` is published in shares of the side and follows it down to the smallest image. Everything else
+with one exception: images below 32 pixels keep the lengths of 32, since a blur by a fraction of a pixel has no effect.
+`elastic_transform` is published in shares of the side and scales with it down to the smallest image. Everything else
 (amounts of noise, weights, zoom factors, share of pixels kept, JPEG quality, iterations) does not depend on the size.
 
 Reference:
@@ -43,7 +43,7 @@ Kind = Literal[Standard, Extra]
 STANDARD: tuple[Kind, ...] = get_args(Standard)
 """The fifteen kinds that the mean corruption error is an average of."""
 EXTRA: tuple[Kind, ...] = get_args(Extra)
-"""Four more, published to choose hyper-parameters on."""
+"""Four more, published for choosing hyper-parameters."""
 SEVERITIES = (1, 2, 3, 4, 5)
 
 Parameters = tuple[float, ...]
@@ -118,7 +118,7 @@ TINY_IMAGENET: Table = {
 }
 
 _WIDE = 244 / 224
-"""The ImageNet script multiplies its shares by 244, a slip for 224 that its authors kept."""
+"""The ImageNet script multiplies its shares by 244, an error for 224 that its authors kept."""
 
 IMAGENET: Table = {
     "gaussian_noise": ((0.08,), (0.12,), (0.18,), (0.26,), (0.38,)),

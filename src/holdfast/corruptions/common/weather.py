@@ -37,7 +37,7 @@ def snow(x: Tensor, parameters: Parameters, rng: Streams) -> Tensor:
 def frost(x: Tensor, parameters: Parameters, rng: Streams) -> Tensor:
     """A frosted pane before the image: weighted sum of the two, clipped.
 
-    Each image gets a random cut of one of five generated panes (`frost.py` says how they differ from photographs).
+    Each image gets a random cut of one of five generated panes (see `frost.py` for how they differ from photographs).
     Images of one channel get the pane's luminance.
 
     Parameters: weight of the image, weight of the frost, scale of the pane.
@@ -87,7 +87,7 @@ def plasma(like: Tensor, side: int, decay: float, rng: Streams) -> Tensor:
 
 
 def brightness(x: Tensor, parameters: Parameters, rng: Streams) -> Tensor:
-    """The value of hue, saturation and value, raised and clipped; parameters: by how much.
+    """The value of hue, saturation and value, raised and clipped; parameters: the amount.
 
     With hue and saturation fixed all channels are in proportion to the value, their maximum; black becomes grey.
     """
