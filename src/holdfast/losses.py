@@ -1,4 +1,4 @@
-r"""Per-example losses: logits (N, K) and labels (N,) to (N,). Attacks climb them, training averages them.
+r"""Per-example losses: logits (N, K) and labels (N,) to (N,). Attacks maximise them, training averages them.
 
 `cross_entropy` also takes label distributions, (N, K).
 
@@ -35,7 +35,7 @@ def margin(logits: Tensor, y: Tensor) -> Tensor:
 def difference_of_logits_ratio(logits: Tensor, y: Tensor) -> Tensor:
     r"""DLR, :math:`(\max_{k \ne y} z_k - z_y) / (z_{\pi_1} - z_{\pi_3})`: invariant to shift and scale of the logits.
 
-    Below four classes the denominator says too little, and it falls back to `margin`.
+    With fewer than four classes the denominator is uninformative, and the loss is `margin`.
 
     Reference:
         Croce, Hein, Reliable Evaluation of Adversarial Robustness with an Ensemble of Diverse Parameter-free Attacks,
@@ -50,7 +50,7 @@ def difference_of_logits_ratio(logits: Tensor, y: Tensor) -> Tensor:
 def targeted_difference_of_logits_ratio(logits: Tensor, pairs: Tensor) -> Tensor:
     r"""Targeted DLR, :math:`(z_t - z_y) / (z_{\pi_1} - (z_{\pi_3} + z_{\pi_4}) / 2)`, for label and target, (N, 2).
 
-    Below four classes it falls back to :math:`z_t - z_y`.
+    With fewer than four classes it is :math:`z_t - z_y`.
 
     Reference:
         Croce, Hein, ICML 2020, arXiv:2003.01690, equation 7 (there with the opposite sign inside, the same value).
@@ -70,7 +70,7 @@ def kl_divergence(logits: Tensor, reference: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Towards:
-    """The loss of a targeted attack: climbing it lowers `loss` at the target class."""
+    """The loss of a targeted attack: maximising it lowers `loss` at the target class."""
 
     loss: Loss
 
@@ -80,7 +80,7 @@ class Towards:
 
 
 def towards(loss: Loss) -> Towards:
-    """Turn a loss to climb away from a label into one to climb towards it."""
+    """Turn a loss that leads attacks away from a label into one that leads them towards it."""
     return Towards(loss)
 
 

@@ -32,17 +32,18 @@ _MULTIPLIERS = (-0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15)
 class Streams:
     """Random streams of the examples of one batch.
 
-    Each draw takes the next values of every stream. A selection `streams[alive]` goes on from where its parent stands
-    and the two do not know of each other afterwards; `split` starts new streams that share nothing with the old ones.
+    Each draw takes the next values of every stream. A selection `streams[alive]` continues at the position of its
+    parent, and the two are independent objects afterwards; `split` starts new streams that share nothing with the old
+    ones.
 
     Args:
         seed: the run's seed.
-        purpose: what the numbers are for; other purposes see independent numbers.
+        purpose: use of the numbers; other purposes get independent numbers.
         indices: index of each example in its data set, or how many examples (then 0, 1, 2, ...).
 
     Attributes:
-        indices: of the examples, (N,), by which an objective knows them again; a selection has those it selects, and
-            streams for several tries of an example each its own.
+        indices: indices of the examples, (N,), by which an objective recognises them; a selection has those of its
+            examples, and `spread` repeats each for every try.
     """
 
     indices: Tensor
@@ -70,7 +71,7 @@ class Streams:
         return self._of(_select(self._keys, selection), self._drawn, _select(self.indices, selection))
 
     def split(self, name: str) -> Streams:
-        """Fresh streams for a purpose of their own; the same name gives the same streams wherever these stand."""
+        """Fresh streams for a purpose of their own; the same name gives the same streams at any position."""
         return self._of(_mix(self._keys ^ derive(0, name)), 0, self.indices)
 
     def spread(self, count: int) -> Streams:
@@ -125,16 +126,16 @@ def streams(rng: Streams | None, like: Tensor) -> Streams:
 
 
 def derive(seed: int, purpose: str) -> int:
-    """A signed 64-bit number that names (seed, purpose); also a fit seed for other generators."""
+    """A signed 64-bit number for (seed, purpose), also suitable as a seed of other generators."""
     digest = hashlib.blake2b(f"{seed}\0{purpose}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True)
 
 
 @contextmanager
 def global_generators(rng: Streams, device: torch.device) -> Iterator[int]:
-    """The global generators of torch, numpy and Python seeded from the first stream, and afterwards as they were.
+    """Seed the global generators of torch, numpy and Python from the first stream, and restore them afterwards.
 
-    For code of others, which takes its random numbers there. Yields a seed of 31 bits, for those who ask for one.
+    For third-party code, which takes its random numbers there. Yields a seed of 31 bits, for code that needs one.
     """
     seed = int(rng.split("global generators").bits(1)[0, 0]) & 0x7FFFFFFF
     before = np.random.get_state(), random.getstate()

@@ -1,6 +1,6 @@
-"""Intervals for shares, paired comparison, areas: what turns counts into honest statements.
+"""Confidence intervals of shares, exact tests, and areas under curves.
 
-The command line needs some of it before it starts, so that NumPy and SciPy are loaded where they are used.
+The command line needs some of it before it starts, so NumPy and SciPy are loaded where they are used.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def _where_refuted(
 
 
 def fair_coin_test(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Two-sided p-values of the exact binomial test that both of two outcomes are as likely; 1 where there is none."""
+    """Two-sided p-values of the exact binomial test that two outcomes are equally likely; 1 where neither occurred."""
     import numpy as np
     from scipy.special import bdtr
 
@@ -150,7 +150,7 @@ class Paired:
         difference: accuracy of the first minus that of the second.
         only_first: examples that only the first gets right.
         only_second: examples that only the second gets right.
-        examples: how many both were asked.
+        examples: number of common examples.
         p_value: of the exact McNemar test that the two are equally often right alone.
     """
 
@@ -217,13 +217,13 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def exceeds(count: int, trials: int, share: float) -> float:
-    r"""P-value of the exact binomial test that the true share is no larger: the less, the surer that it is larger.
+    r"""P-value of the exact binomial test that the true share is no larger than the tolerated one.
 
     .. math:: P(X \ge k) \quad\text{for } X \sim \mathrm{Binomial}(n, q)
 
     Args:
-        count: :math:`k`, how often it happened.
-        trials: :math:`n`, how often it could have.
+        count: :math:`k`, number of successes.
+        trials: :math:`n`, number of trials.
         share: :math:`q`, the share that is tolerated.
     """
     _check_counts(count, trials, 0.5)
@@ -265,7 +265,7 @@ def trapezoid(values: Sequence[float], positions: Sequence[float]) -> float:
 
 
 def noise_area(accuracies: Sequence[float], positions: Sequence[float]) -> float:
-    """AUC_GN: area under the accuracy against noise, made to start where it starts and to end at zero."""
+    """AUC_GN: area under the accuracy against noise, stretched to end at zero with its start unchanged."""
     return trapezoid(without_guessing(accuracies), positions)
 
 
@@ -280,13 +280,13 @@ def without_guessing(accuracies: Sequence[float]) -> tuple[float, ...]:
     """
     lowest = min(accuracies)
     if accuracies[0] == lowest:
-        return tuple(accuracies)  # noise does nothing, so that nothing shows where guessing begins
+        return tuple(accuracies)  # noise has no effect, so that the level of guessing is unknown
     shares = [1 - (value - lowest) / (accuracies[0] - lowest) for value in accuracies]
     return tuple((1 - a) * value / (1 - a * value) for a, value in zip(shares, accuracies, strict=True))
 
 
 def _sign_test(fewer: int, trials: int) -> float:
-    """Two-sided p-value of `fewer` heads, or as extreme, in fair throws."""
+    """Two-sided p-value of `fewer` heads, or a more extreme number, in fair throws."""
     from scipy.special import bdtr
 
     return min(1.0, 2 * float(bdtr(fewer, trials, 0.5)))

@@ -32,8 +32,7 @@ class Spider:
     Args:
         tau: :math:`\tau`, scale of the lengths, in the Euclidean norm of images in [0, 1].
         xi: :math:`\xi`, the probability that the label keeps above chance at :math:`\tau`: :math:`s(\tau) = 1/c + \xi`.
-            At most
-            :math:`1 - 1/c`, where nothing is softened.
+            At most :math:`1 - 1/c`, where nothing is softened.
         radius: :math:`p_\gamma`: `uniform` in :math:`[0, \tau]`, `half_normal` of scale :math:`\tau`, `exponential` of
             mean :math:`\tau`, or `fixed` at :math:`\tau` (not a decreasing density, which the theory requires).
         smoothing: :math:`s`: `exponential` falls to chance, :math:`1/c + (1 - 1/c)(\xi / (1 - 1/c))^{r / \tau}`;

@@ -43,12 +43,12 @@ COARSE = tuple(_COARSE.split())
 
 SHAPE = (3, 32, 32)
 COPIES = 2
-"""Of a file's records in memory."""
+"""Copies of a file's records in memory."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the binary files of a data set are and what a record begins with.
+    """Location and record layout of a data set's binary files.
 
     Args:
         archive: the official file.

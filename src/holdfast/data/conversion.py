@@ -1,4 +1,4 @@
-"""What arrays must be before they become a split; every message says what was expected, what came, and where."""
+"""Checks of arrays before they become a split; every message says what was expected, what came, and where."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor
 from holdfast.errors import DataError
 
 CHANNELS = (1, 3, 4)
-"""How many channels an image file may have; decides which axis of a stored array holds them."""
+"""Numbers of channels that an image file may have; they decide which axis of a stored array is that of channels."""
 
 
 _DTYPES = (np.uint8, np.float16, np.float32, np.float64)

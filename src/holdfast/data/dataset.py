@@ -93,7 +93,7 @@ class Dataset:
 
 
 class Source(Protocol):
-    """Where a data set comes from: a frozen dataclass whose fields say which files and how to read them."""
+    """The source of a data set: a frozen dataclass whose fields name the files and how to read them."""
 
     def __call__(self, root: Path | None = None) -> Dataset:
         """Read it; `root` is the directory with the user's data sets, None means `data_root()`."""
@@ -108,7 +108,7 @@ def checked(
     *,
     complete: bool = False,
 ) -> Split:
-    """A split of arrays that came from outside, once they are found to be what they should be.
+    """Check arrays from outside, and make a split of them.
 
     Args:
         x: images (N, C, H, W) or grey ones (N, H, W); uint8, or float in [0, 1].
@@ -160,7 +160,7 @@ def split_validation(split: Split, share: float, seed: int) -> tuple[Split, Spli
 
 
 def subset(split: Split, n: int, seed: int) -> Split:
-    """A random choice of `n` examples, as even over the classes as their sizes allow, in the order of their indices.
+    """A random choice of `n` examples, spread evenly over the classes where sizes allow, in the order of their indices.
 
     A smaller subset of the same seed is part of a larger one.
 

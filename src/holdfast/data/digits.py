@@ -36,5 +36,5 @@ class Digits:
 
 
 def _numbered(split: Split) -> Split:
-    """The split with its own numbering: the digits have no official test set whose positions anybody knows."""
+    """The split with its own numbering: the digits have no official test set with known positions."""
     return replace(split, index=torch.arange(len(split)))

@@ -23,17 +23,17 @@ _CHUNK = 1 << 18
 _TIMEOUT = 60.0
 
 SCHEMES = ("https",)
-"""Beginnings of addresses, also of those that servers redirect to."""
+"""Allowed schemes of addresses, also of those that servers redirect to."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a file is.
+    """Progress of a file's download.
 
     Args:
         file: its name.
         done: bytes on disk.
-        total: bytes in all.
+        total: bytes in total.
     """
 
     file: str
@@ -42,13 +42,13 @@ class Progress:
 
 
 def fetch(name: str, root: Path | None = None, files: Mapping[str, tuple[File, ...]] = FILES) -> Iterator[Progress]:
-    """Download a data set to its directory of the data root; files that are there and whole are passed over.
+    """Download a data set to its directory of the data root; complete files are skipped.
 
-    A transfer that breaks off leaves `FILE.part`, and the next call goes on from there. Connections are encrypted, and
-    the size and SHA-256 of a file are known before.
+    A transfer that breaks off leaves `FILE.part`, from which the next call resumes. Connections are encrypted, and the
+    size and SHA-256 of a file are known in advance.
 
     Raises:
-        DataError: when the data set is unknown, a file cannot be had whole, or a server wants another protocol.
+        DataError: when the data set is unknown, a file cannot be completed, or a server requires another protocol.
     """
     if name not in files:
         raise DataError(f"fetch: {unknown(name, files)}")
@@ -89,7 +89,7 @@ def _verify(file: File, path: Path, remedy: str) -> None:
 
 
 def _transfer(file: File, part: Path, done: int) -> Iterator[Progress]:
-    """Append to the partial file what is missing, or start over when the server cannot go on from there."""
+    """Append the missing bytes to the partial file, or start over when the server cannot resume."""
     response = _open(file, done)
     with response:
         if response.status != http.client.PARTIAL_CONTENT:
@@ -156,7 +156,7 @@ def _continues(response: http.client.HTTPResponse, start: int, size: int) -> boo
 
 
 def _chunks(file: File, response: http.client.HTTPResponse) -> Iterator[bytes]:
-    """What the server sends, until it stops for whatever reason; the caller counts."""
+    """The bytes that the server sends, until it stops for whatever reason; the caller counts them."""
     try:
         while chunk := response.read(_CHUNK):
             yield chunk

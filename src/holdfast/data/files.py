@@ -1,4 +1,4 @@
-"""Which files make up each published data set, and how to know them."""
+"""The files of each published data set, with their sizes and digests."""
 
 from __future__ import annotations
 

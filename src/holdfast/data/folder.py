@@ -20,16 +20,16 @@ from holdfast.data.roots import existing
 from holdfast.errors import DataError, unknown
 
 SUFFIXES = (".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
-"""Files with other endings are no images and are passed over."""
+"""Suffixes of images; files with other suffixes are skipped."""
 
 FORMATS = ("BMP", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
-"""What Pillow may take a file for."""
+"""Formats that Pillow may read."""
 
 PER_PIXEL = 16
-"""Bytes of an image in memory at most: as it is decoded, converted, and as an array."""
+"""Largest number of bytes per pixel in memory: decoded, converted, and as an array."""
 
 COPIES = 2
-"""Of all images in memory while they are checked."""
+"""Copies of all images in memory while they are checked."""
 
 MOST_STRETCHED = 100
 """How many times longer one side of an image may be than the other."""
@@ -49,8 +49,8 @@ class Folder:
 
     Args:
         path: the directory, in the current directory or in the data root.
-        size: height and width to bring the images to; None takes them as they are and wants all the same.
-        resize: how: `crop` scales the shorter side to `size` and cuts out the centre, `stretch` scales both sides.
+        size: height and width to which images are resized; None keeps them, and all must have the same size.
+        resize: `crop` scales the shorter side to `size` and cuts out the centre, `stretch` scales both sides.
         grey: one channel instead of three.
         holdout: without `train/`, the share of each class to test on; None makes all images the test split.
         seed: which images are held out.
@@ -168,7 +168,7 @@ def crop(image: Image.Image, size: int) -> Image.Image:
 
 
 def pictures_below(path: Path, within: Path) -> list[Path]:
-    """Image files below a directory, sorted; hidden ones are passed over.
+    """Image files below a directory, sorted; hidden ones are skipped.
 
     Raises:
         DataError: for one that is not a regular file in the directory `within`, such as a link that leads out of it.

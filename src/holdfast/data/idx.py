@@ -81,11 +81,11 @@ def complete(place: Path, stems: Sequence[str]) -> bool:
 def read_pair(
     place: Path, stem: str, archive: str | None = None
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8], tuple[str, str]]:
-    """Images (N, H, W) and labels (N,) of one split, and where each was.
+    """Images (N, H, W) and labels (N,) of one split, and the file of each.
 
     Args:
         place: the directory.
-        stem: how the names of the two files begin.
+        stem: beginning of the names of the two files.
         archive: a `.zip` file of that directory to look into when the files are not beside it.
 
     Raises:
@@ -120,7 +120,7 @@ def parse_idx(data: bytes | bytearray, axes: int, where: str) -> NDArray[np.uint
     """The array that the bytes of an IDX file describe: two zeros, type, number of axes, sizes, values.
 
     Raises:
-        DataError: when the header or the length is not as it should be.
+        DataError: when the header or the length is wrong.
     """
     expected = bytes((0, 0, _UNSIGNED_BYTE, axes))
     start = 4 + 4 * axes

@@ -23,19 +23,19 @@ from holdfast.budget import require_budget
 HEADER = 128
 MATRIX, COMPRESSED = 14, 15
 KINDS = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
-"""How values are stored."""
+"""Formats of stored values."""
 NUMBERS = range(6, 16)
 """Classes of arrays of numbers."""
 COMPLEX = 0x08
 LONGEST_START = 512
-"""Bytes that flags, axes and name take at most."""
+"""Largest number of bytes of flags, axes and name."""
 
 
 def read_mat(content: bytes, wanted: Sequence[str], what: str) -> dict[str, NDArray[Any]]:
     """Real arrays of a file by name.
 
     Args:
-        content: of the file.
+        content: content of the file.
         wanted: names of the arrays; others are not decompressed.
         what: name of the file, for messages.
 

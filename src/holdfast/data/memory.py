@@ -22,7 +22,7 @@ class MapDataset(Protocol):
     """A map-style data set: numbered pairs of image and label."""
 
     def __len__(self) -> int:
-        """How many."""
+        """Number of examples."""
         ...
 
     def __getitem__(self, index: int, /) -> Any:

@@ -20,7 +20,7 @@ from holdfast.errors import DataError
 SEVERITIES = 5
 LABELS = "labels.npy"
 COPIES = 2
-"""Of the images in memory while they are checked."""
+"""Copies of the images in memory while they are checked."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ def open_npy(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
     """Images, left on disk, and their labels.
 
     Raises:
-        DataError: when one of the files is missing or damaged, or they do not fit to each other.
+        DataError: when one of the files is missing or damaged, or they do not match.
     """
     labels = path.parent / LABELS
     for file in (path, labels):
@@ -77,6 +77,6 @@ def in_memory(x: NDArray[Any]) -> NDArray[Any]:
 
 
 def fifth(array: NDArray[Any], severity: int) -> NDArray[Any]:
-    """The part of a severity."""
+    """The part of an array for one severity."""
     size = len(array) // SEVERITIES
     return array[(severity - 1) * size : severity * size]

@@ -18,7 +18,7 @@ from holdfast.data.roots import existing
 from holdfast.errors import DataError
 
 WANTED = ("x_", "y_", "class_names", "fine_names", "coarse_names")
-"""How names of the arrays begin that are read."""
+"""Beginnings of the names of the arrays that are read."""
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -28,7 +28,7 @@ class Npz:
     """A NumPy archive with `x_test`, `y_test` and, unless it is only for tests, `x_train`, `y_train`.
 
     Images are (N, H, W), (N, H, W, C) or (N, C, H, W), see `channels_first`; uint8, or float in [0, 1]. Class names are
-    read from `class_names` (`fine_names` and `coarse_names` are known too), else they are the labels. Never unpickles.
+    read from `class_names` (or `fine_names` and `coarse_names`), else they are the labels. Never unpickles.
 
     Args:
         path: the file, in the current directory or in the data root.
@@ -68,7 +68,7 @@ def read_npz(path: Path, name: str, classes: Sequence[str] | None = None, *, coa
 def write_npz(dataset: Dataset, path: Path) -> None:
     """Write a data set as one archive that `Npz` reads back equal, in one step: whole or not at all.
 
-    `idx_train` and `idx_test` tell where the examples stood in their source.
+    `idx_train` and `idx_test` are the positions of the examples in their source.
 
     Raises:
         DataError: when the file exists, cannot be written, or the images' shape could not be told from the array.

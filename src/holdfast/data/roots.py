@@ -1,4 +1,4 @@
-"""Where data sets live on disk, and what the user's words after `--data` mean."""
+"""Locations of data sets on disk, and the meaning of the text after `--data`."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ def locate(
         root: the data root, None for `data_root()`.
         complete: whether a directory has all the files.
         wanted: the files, for the message.
-        packed: name of the archive that may stand for the files, `NAME.npz` unless told.
+        packed: name of the archive that may replace the files, `NAME.npz` by default.
         elsewhere: further directories.
 
     Raises:
-        DataError: when it is in none of them; says where it looked and how to fetch it.
+        DataError: when it is in none of them; the message names the places and how to fetch it.
     """
     packed = packed or f"{name}.npz"
     places = (data_root(root) / name, data_root(root), *map(Path, elsewhere))
@@ -86,7 +86,7 @@ def resolve(text: str, root: Path | None = None, *, size: int | None = None, gre
     Args:
         text: what the user typed.
         root: the data root.
-        size: height and width to bring the images of a folder to.
+        size: height and width to which images of a folder are resized.
         grey: read the images of a folder in one channel.
 
     Raises:

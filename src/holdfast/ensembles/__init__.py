@@ -1,4 +1,4 @@
-"""Classifiers made of classifiers; each is an ordinary classifier for attacks, certificates and analyses."""
+"""Classifiers built from classifiers; each is an ordinary classifier for attacks, certificates and analyses."""
 
 from holdfast.ensembles.composite import AdaptiveComposite, Composite
 from holdfast.ensembles.mixing import GradientRatio, LocalBias, Mixing, Probability, strength_of

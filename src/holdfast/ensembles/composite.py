@@ -1,4 +1,4 @@
-"""One classifier out of an accurate one and a robust one."""
+"""Composites of an accurate and a robust classifier."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Maps = Callable[[nn.Module, Tensor], Tensor]
 
 
 class Pair(nn.Module):
-    """What composites share: two frozen classifiers, in eval mode whatever the mode of the whole.
+    """The common part of composites: two frozen classifiers, in eval mode whatever the mode of the whole.
 
     Args:
         standard: the accurate classifier.
@@ -31,7 +31,7 @@ class Pair(nn.Module):
         self.standard, self.robust, self.mixing = frozen(standard), frozen(robust), mixing
 
     def train(self, mode: bool = True) -> Self:
-        """The mode of everything but the two classifiers inside."""
+        """Set the mode of everything but the two classifiers inside."""
         super().train(mode)
         self.standard.eval()
         self.robust.eval()
@@ -41,8 +41,8 @@ class Pair(nn.Module):
 class Composite(Pair):
     """A mixture of fixed strength.
 
-    It is a classifier as any other: attacks differentiate through everything in it, gradients of gradients included.
-    Each of the two inside normalises images in its own way.
+    It is a classifier like any other: attacks differentiate through everything in it, gradients of gradients included.
+    Each of the two classifiers inside normalises images in its own way.
 
     Args:
         standard: the accurate classifier.
@@ -94,15 +94,15 @@ class AdaptiveComposite(Pair):
 
 
 def frozen(model: nn.Module) -> nn.Module:
-    """The model in eval mode, with parameters that ask for no gradient."""
+    """The model in eval mode, with parameters that require no gradient."""
     return model.eval().requires_grad_(False)
 
 
 def image_size_maps(model: nn.Module, x: Tensor) -> Tensor:
     """First feature maps of a network, of the image's height and width; without any, the images themselves.
 
-    A network of ours stops before the layer that first makes maps smaller (`Network.first_maps`); of others the first
-    stage counts. Pooled or strided maps would hide most of what small perturbations leave in them.
+    A `Network` stops before the layer that first makes maps smaller (`first_maps`); of others the first stage is used.
+    Pooled or strided maps would hide most traces of small perturbations.
 
     Raises:
         ModelError: where the network does not show its stages.
@@ -136,7 +136,7 @@ def mixed(composite: Pair, x: Tensor, strength: Strength) -> Tensor:
 
 
 def climbed(composite: Pair, x: Tensor, strength: Strength) -> Tensor:
-    """What an adversary climbs who expects this strength: as `mixed`, by the attackable mixing, (N, K)."""
+    """Logits for an adversary that assumes this strength: as `mixed`, by the attackable mixing, (N, K)."""
     return _mixed_by(attackable(composite.mixing), composite, x, strength)
 
 
@@ -147,15 +147,15 @@ def _mixed_by(mixing: Mixing, composite: Pair, x: Tensor, strength: Strength) ->
 
 
 def aimed(model: Classifier, strength: float | None) -> Classifier:
-    """What an adversary attacks who expects this strength of the composites in a classifier.
+    """The classifier for an adversary that assumes this strength of the composites in a classifier.
 
-    A composite may stand behind wrappers, and inside other modules such as a normalisation. A transformation of the
-    answers inside is left out, since it flattens gradients. A classifier that mixes nothing stays what it is.
+    A composite may be behind wrappers, and inside other modules such as a normalisation. A transformation of the
+    answers inside is left out, since it flattens gradients. A classifier without composites is returned as it is.
 
     Args:
         model: the classifier.
-        strength: None for the strengths that a policy chooses, without their gradient; a composite without a policy
-            then stays what it is.
+        strength: None for the strengths that a policy chooses, without their gradient; a composite without a policy is
+            then left as it is.
     """
     return replaced(model, Pair, lambda pair: _at(pair, strength))
 

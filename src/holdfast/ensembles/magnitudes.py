@@ -1,4 +1,4 @@
-r"""How strongly the logits of a classifier answer to their input: dual norms of gradients, which attacks see through.
+r"""Sensitivity of a classifier's logits to its input: dual norms of gradients, which attacks can differentiate.
 
 With :math:`\|\cdot\|_*` dual to the norm of the adversary (the 1-norm for `linf`), :math:`\|\nabla f_i(x)\|_*` is how
 fast class :math:`i` can be moved. Products of the Jacobian with unit vectors give them, a block of classes at a time.
@@ -23,20 +23,20 @@ BLOCK = 10
 
 
 REMEMBERED = 16
-"""Classes whose gradients an attack may hold at once; with more of them it computes each again on its way back."""
+"""Classes whose gradients an attack may keep at once; with more, each is computed again in the backward pass."""
 
 
 def class_magnitudes(model: Classifier, x: Tensor, ball: Threat, *, block: int | None = None) -> tuple[Tensor, Tensor]:
     r"""Logits, and :math:`\|\nabla f_i(x)\|_*` of every class, both (N, K).
 
     Where gradients are being recorded and `x` needs one, so do both results: a white-box attack goes through the
-    gradient's gradient. Elsewhere they are constants. Of many classes and a frozen network, the graph of one block at a
-    time is held.
+    gradient's gradient. Elsewhere they are constants. With many classes and a frozen network, only the graph of one
+    block at a time is kept.
 
     Args:
-        model: the classifier, in the mode it is judged in.
+        model: the classifier, in the mode of evaluation.
         x: images, (N, ...).
-        ball: whose dual norm is meant; its size does not matter.
+        ball: a threat of the dual norm; its size does not matter.
         block: classes that are differentiated together; None for what is fast on the device.
     """
     with _recording(model, x) as (z, through):
@@ -62,7 +62,7 @@ def top_magnitude(model: Classifier, x: Tensor, ball: Threat) -> tuple[Tensor, T
 
 
 def _unit_vectors(logits: Tensor, block: int) -> list[Tensor]:
-    """What picks the classes of each block, (B, N, K)."""
+    """Unit vectors of the classes of each block, (B, N, K)."""
     units = torch.eye(logits.shape[1], dtype=logits.dtype, device=logits.device)
     return [some[:, None].expand(-1, len(logits), -1) for some in torch.split(units, block)]
 
@@ -82,7 +82,7 @@ def _products(logits: Tensor, z: Tensor, vectors: Tensor, **graph: bool) -> Tens
 
 
 class _Again(torch.autograd.Function):
-    """Known magnitudes whose gradient is computed from the input when it is asked for."""
+    """Given magnitudes whose gradient is computed from the input when it is needed."""
 
     @staticmethod
     def forward(ctx: Any, z: Tensor, sizes: Tensor, model: Classifier, ball: Threat, blocks: list[Tensor]) -> Tensor:
@@ -99,7 +99,7 @@ class _Again(torch.autograd.Function):
 
 
 def _pulled_back(model: Classifier, ball: Threat, blocks: list[Tensor], x: Tensor, grad: Tensor) -> Tensor:
-    """The gradient of magnitudes, weighted by `grad`, (N, K): block by block, and each block's graph is let go."""
+    """The gradient of magnitudes, weighted by `grad`, (N, K): block by block, and each block's graph is freed."""
     further = torch.is_grad_enabled()
     whole, first = torch.zeros_like(x), 0
     with torch.enable_grad():
@@ -122,7 +122,7 @@ def _is_frozen(model: Classifier) -> bool:
 
 @contextmanager
 def _recording(model: Classifier, x: Tensor) -> Iterator[tuple[Tensor, bool]]:
-    """The input to differentiate with respect to, and whether the caller goes on through the results."""
+    """The input to differentiate with respect to, and whether the caller differentiates the results."""
     if torch.is_inference_mode_enabled() or x.is_inference():
         raise ModelError("gradients are a part of the answer, which inference mode forbids; use torch.no_grad()")
     through = torch.is_grad_enabled() and x.requires_grad
@@ -131,7 +131,7 @@ def _recording(model: Classifier, x: Tensor) -> Iterator[tuple[Tensor, bool]]:
 
 
 def _laid_out(model: Classifier, x: Tensor) -> Tensor:
-    """Images as the way back is fastest (measured): channels last on a CPU, which networks of others may refuse."""
+    """Images in the layout of the fastest backward pass (measured): channels last on a CPU, for our networks only."""
     if x.dim() == 4 and x.device.type == "cpu" and isinstance(model, Network):
         return x.contiguous(memory_format=torch.channels_last)
     return x

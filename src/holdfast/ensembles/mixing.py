@@ -1,4 +1,4 @@
-r"""How the answers of an accurate classifier :math:`g` and a robust one :math:`h` become one.
+r"""Mixing of the answers of an accurate classifier :math:`g` and a robust one :math:`h`.
 
 Every mixing has a strength from 0 (only :math:`g`) to infinity (only :math:`h`), the same for all images or one for
 each; both ends are exact (where each image has its own, up to the rounding of the layout that gradients are taken in).
@@ -26,7 +26,7 @@ Strength = float | Tensor
 
 
 class Mixing(Protocol):
-    """Makes one classifier of two."""
+    """A way to make one classifier of two."""
 
     def __call__(self, standard: Classifier, robust: Classifier, x: Tensor, strength: Strength) -> Tensor:
         """Logits of the mixed classifier, (N, K)."""
@@ -35,17 +35,17 @@ class Mixing(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class GradientRatio:
-    r"""Logits, weighted by how strongly each answers to its input (eq. 5).
+    r"""Logits, weighted by the sensitivity of each to its input (eq. 5).
 
     .. math:: \frac{g_i + \alpha R_i h_i}{1 + \alpha R_i}, \qquad
               R_i = \frac{\|\nabla g_i\|_*}{\|\nabla h_i\|_* + \epsilon_c}
 
     Args:
-        norm: of the adversary; gradients are measured in its dual.
-        gradients: of every class, or of the largest logit alone, which costs one backward pass for each classifier
-            whatever the number of classes (eq. 10).
-        eps_c: :math:`\epsilon_c`. At 0, as in the official code, a class that answers to nothing in both classifiers
-            has :math:`R_i = 0`.
+        norm: norm of the adversary; gradients are measured in its dual.
+        gradients: gradients of every class, or of the largest logit alone, which costs one backward pass for each
+            classifier whatever the number of classes (eq. 10).
+        eps_c: :math:`\epsilon_c`. At 0, as in the official code, a class that is insensitive in both classifiers has
+            :math:`R_i = 0`.
         block: classes that are differentiated together; memory grows with it, results do not depend on it. None for
             what is fast on the device.
 
@@ -70,7 +70,7 @@ class GradientRatio:
             raise ValueError(f"block must be at least 1, got {self.block}")
 
     def __call__(self, standard: Classifier, robust: Classifier, x: Tensor, strength: Strength) -> Tensor:
-        """Logits of the mixed classifier; a strength of 0 or infinity for all images asks one classifier only."""
+        """Logits of the mixed classifier; a strength of 0 or infinity for all images uses one classifier only."""
         if _everywhere(strength, 0.0):
             return standard(x)
         if _everywhere(strength, math.inf):
@@ -89,14 +89,14 @@ class GradientRatio:
 
 @dataclass(frozen=True, kw_only=True)
 class LocalBias:
-    r"""Logits of :math:`g`, pulled towards an oracle where they answer strongly to their input (eq. 2).
+    r"""Logits of :math:`g`, pulled towards an oracle where they are sensitive to their input (eq. 2).
 
     .. math:: \frac{g_i + \alpha h_i \|\nabla g_i\|_*}{1 + \alpha \|\nabla g_i\|_*}
 
     The oracle needs no gradient: `NearestNeighbours` is one.
 
     Args:
-        norm: of the adversary; gradients are measured in its dual.
+        norm: norm of the adversary; gradients are measured in its dual.
         block: classes that are differentiated together.
 
     Reference:
@@ -111,7 +111,7 @@ class LocalBias:
         GradientRatio(norm=self.norm, block=self.block)  # the same fields
 
     def __call__(self, standard: Classifier, robust: Classifier, x: Tensor, strength: Strength) -> Tensor:
-        """Logits of the mixed classifier; a strength of 0 or infinity for all images asks one of the two only."""
+        """Logits of the mixed classifier; a strength of 0 or infinity for all images uses one of the two only."""
         if _everywhere(strength, 0.0):
             return standard(x)
         if _everywhere(strength, math.inf):
@@ -122,7 +122,7 @@ class LocalBias:
 
 
 def check_strength(strength: float) -> None:
-    """Refuse what is no strength.
+    """Refuse an invalid strength.
 
     Raises:
         ValueError: if it is negative or no number.
@@ -170,10 +170,10 @@ class Probability:
     The strength :math:`\alpha` gives :math:`a = \alpha / (1 + \alpha)`; `strength_of` goes back.
 
     Args:
-        temperature: :math:`t`, from 0.001 to 1000; below 1 the robust classifier is surer, which one of a small
+        temperature: :math:`t`, from 0.001 to 1000; below 1 the robust classifier is surer, which one with a small
             Lipschitz constant needs.
-        transform: what the robust logits go through before that, and whether :math:`g` counts as certain; None for
-            nothing.
+        transform: transformation of the robust logits before that, and whether :math:`g` counts as certain; None for
+            none.
 
     Reference:
         Bai, Anderson, Kim, Sojoudi, Improving the Accuracy-Robustness Trade-off of Classifiers via Adaptive Smoothing,
@@ -181,7 +181,7 @@ class Probability:
     """
 
     former: ClassVar[Mapping[str, Any]] = {"transform": {"correction": 0, "sharpen": False}}
-    """What stored recipes without these fields mean."""
+    """Values of these fields for stored recipes without them."""
 
     temperature: float = 1.0
     transform: RobustTransform | None = None
@@ -226,7 +226,7 @@ def mix_sharpened(g: Tensor, h: Tensor, strength: Strength) -> Tensor:
 
 
 def attackable(mixing: Mixing) -> Mixing:
-    """The same mixing without what flattens gradients, for an adversary to climb: nothing transformed or sharpened."""
+    """The same mixing for adversaries, without transformation and sharpening, which flatten gradients."""
     return replace(mixing, transform=None) if isinstance(mixing, Probability) else mixing
 
 

@@ -1,8 +1,8 @@
-r"""A classifier that looks up: the labels of the nearest training images.
+r"""A classifier by the labels of the nearest training images.
 
 .. math:: h_i(x) = 2 \sum_{k=1}^K w_k\, 1[y_k = i] - 1, \qquad \sum_k w_k = 1
 
-over the :math:`K` images nearest to :math:`x` in the 2-norm, after each channel was standardised.
+over the :math:`K` images nearest to :math:`x` in the 2-norm, with each channel standardised.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class NearestNeighbours(nn.Module):
         x: training images in [0, 1], (M, C, ...).
         y: their labels, (M,).
         classes: number of logits.
-        k: how many neighbours are asked.
+        k: number of neighbours.
         weights: `uniform`: equal; `distance`: :math:`\propto 1 / d`, only the images themselves where :math:`d = 0`;
             `soft`: :math:`\propto \exp(-d^2 / t)`, which has a gradient that attacks can follow.
         temperature: :math:`t` of `soft`, in squared standardised units; None: the median squared distance of an image
@@ -84,13 +84,13 @@ class NearestNeighbours(nn.Module):
 
     @torch.no_grad()
     def neighbours(self, x: Tensor) -> Tensor:
-        """Places of the nearest training images of each image, nearest first, (N, k)."""
+        """Indices of the nearest training images of each image, nearest first, (N, k)."""
         z = self._standardised(x)
         return self._by_faiss(z) if self.search == "faiss" else nearest(z, self.images, self.k)
 
     @torch.no_grad()
     def distances(self, x: Tensor, count: int) -> Tensor:
-        """To the nearest training images of each image, in standardised units, nearest first, (N, count), double."""
+        """Distances to the nearest training images of each image, standardised, nearest first, (N, count), double."""
         z = self._standardised(x).double()
         apart = z[:, None] - self.images.double()[nearest(z, self.images, count)]
         lengths: Tensor = torch.linalg.vector_norm(apart, dim=2)
@@ -107,7 +107,7 @@ class NearestNeighbours(nn.Module):
         return torch.where(same.any(1, keepdim=True), same.to(z.dtype), 1 / apart.where(~same, 1.0))
 
     def _usual_width(self) -> float:
-        """Median squared distance of training images to their `k`-th other."""
+        """Median squared distance of training images to their `k`-th neighbour."""
         some = self.images[:: max(1, len(self.images) // 256)]
         far = self.images[nearest(some, self.images, min(self.k + 1, len(self.images)))[:, -1]]
         width = float((some - far).square().sum(1).median())
@@ -134,7 +134,7 @@ def faiss_library() -> Any:
 
 
 def nearest(z: Tensor, points: Tensor, k: int) -> Tensor:
-    """Places of the k points nearest to each of z, nearest first, (N, k).
+    """Indices of the k points nearest to each of z, nearest first, (N, k).
 
     Squared distances are products of matrices in double precision, a block at a time.
     """
@@ -164,6 +164,6 @@ def _check(x: Tensor, y: Tensor, k: int, weights: str, temperature: float | None
 
 
 def check_temperature(temperature: float | None) -> None:
-    """Refuse what is no temperature; None is one to be found."""
+    """Refuse an invalid temperature; None stands for one to be computed."""
     if temperature is not None and not 0 < temperature < float("inf"):
         raise ValueError(f"nearest neighbours: temperature must be positive and finite, got {temperature}")

@@ -1,4 +1,4 @@
-"""Composites as recipes say them: of runs that somebody has to load, which is not known here."""
+"""Composites as recipes describe them, made of runs; other modules load the runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from holdfast.ensembles.policy import Policy, as_maps, check_width
 from holdfast.ensembles.transform_fit import FITTED, FittedTransform, TransformFit
 
 MAPS: dict[str, Maps] = {"image_size": image_size_maps, "first_stage": first_stage_maps}
-"""What a policy may look at."""
+"""Feature maps that a policy may use."""
 
 RETIRED = frozenset({"trust"})
 """Fields that stored composites of earlier versions have; they mean nothing now."""
@@ -27,10 +27,10 @@ class Neighbours:
     """The nearest training images as the robust classifier, see `NearestNeighbours`; weights files hold the images.
 
     Args:
-        k: how many neighbours are asked.
-        weights: `uniform`, `distance` or `soft`, which alone shows attacks a gradient.
-        subset: look among this many training images, balanced over the classes.
-        temperature: of `soft`; None for what suits the images.
+        k: number of neighbours.
+        weights: `uniform`, `distance` or `soft`, which alone has a gradient for attacks.
+        subset: search among this many training images, balanced over the classes.
+        temperature: temperature of `soft`; None to compute it from the images.
         search: `exact` or `faiss`.
     """
 
@@ -46,11 +46,11 @@ class Neighbours:
         check_temperature(self.temperature)
 
     def of(self, x: Tensor, y: Tensor, classes: int) -> NearestNeighbours:
-        """The classifier that looks among these images."""
+        """The classifier that searches these images."""
         return NearestNeighbours(x, y, classes, **{key: v for key, v in asdict(self).items() if key != "subset"})
 
     def empty(self, shape: tuple[int, int, int], classes: int, images: int) -> NearestNeighbours:
-        """The same with nothing in its images yet, for weights to be put in."""
+        """The same with empty images, to load weights into."""
         x, y = torch.zeros(images, *shape), torch.zeros(images, dtype=torch.int64)
         return NearestNeighbours(x, y, classes, k=self.k, weights=self.weights, temperature=1.0, search=self.search)
 
@@ -113,7 +113,7 @@ class AdaptiveCompositeOfRuns:
         robust: the robust one.
         mixing: how the two answers become one.
         width: factor on the published widths of the policy.
-        maps: what the policy looks at: first feature maps of the image's size (`image_size`, as published), or the
+        maps: feature maps that the policy uses: first ones of the image's size (`image_size`, as published), or the
             first stage of each network, pooled or not (`first_stage`).
     """
 
@@ -135,7 +135,7 @@ class AdaptiveCompositeOfRuns:
 
     @property
     def neighbours(self) -> Neighbours | None:
-        """None: a policy looks at feature maps, which images looked up have none of."""
+        """None: a policy needs feature maps, which nearest neighbours do not have."""
         return None
 
     def of(self, standard: nn.Module, robust: nn.Module, shape: tuple[int, int, int]) -> nn.Module:
@@ -147,7 +147,7 @@ class AdaptiveCompositeOfRuns:
 
 
 OfRuns = CompositeOfRuns | AdaptiveCompositeOfRuns
-"""What recipes say of composites."""
+"""Composites in recipes."""
 
 
 def _require_transform(mixing: Mixing) -> None:
@@ -159,14 +159,14 @@ def _require_transform(mixing: Mixing) -> None:
 
 
 def named(**paths: str | None) -> None:
-    """Refuse paths of nothing."""
+    """Refuse empty paths."""
     for name, path in paths.items():
         if path is not None and not path.strip():
             raise ValueError(f"{name}: expected the directory of a run or a weights file, got nothing")
 
 
 def _channels(maps: Maps, model: nn.Module, shape: tuple[int, int, int]) -> int:
-    """Of a network's first maps."""
+    """Number of channels of a network's first maps."""
     like = next((weight for weight in model.parameters() if weight.is_floating_point()), torch.empty(0))
     with torch.no_grad():
         return as_maps(maps(model.eval(), like.new_zeros(1, *shape))).shape[1]

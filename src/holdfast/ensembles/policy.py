@@ -1,4 +1,4 @@
-"""A small network that looks at the first feature maps of two classifiers and says which of them to trust."""
+"""A small network that decides from the first feature maps of two classifiers which of them to trust."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import torch
 from torch import Tensor, nn
 
 LIMIT = 14.0
-"""Logarithms of strengths are cut here, so that their exponentials stay numbers."""
+"""Logarithms of strengths are clipped to this size, so that their exponentials stay finite."""
 
 WIDTHS = (128, 256, 512)
 
 WIDEST = 64.0
-"""Factor on them: beyond, a layer alone has a billion weights."""
+"""Largest factor on the widths; beyond it, a single layer has a billion weights."""
 
 
 class Policy(nn.Module):
     r"""First feature maps of :math:`g` and :math:`h` to :math:`\beta = \log\alpha`, cut to [-14, 14].
 
     For each classifier three blocks of a 3x3 convolution, 2x2 maximum, ReLU and batch normalisation, then the mean over
-    places; both vectors go through a linear layer, ReLU and batch normalisation to one number. Maps of any size and
-    number will do, vectors too, which are maps of one place.
+    places; both vectors go through a linear layer, ReLU and batch normalisation to one number. Maps may have any size
+    and number; vectors count as maps of one pixel.
 
     Args:
         channels: of the first maps of the two classifiers.
@@ -50,18 +50,18 @@ class Policy(nn.Module):
 def _tower(channels: int, sizes: list[int]) -> nn.Sequential:
     layers: list[nn.Module] = []
     for before, after in zip([channels, *sizes[:-1]], sizes, strict=True):
-        # A maximum of what is there: maps of one place stay as they are.
+        # A maximum of the pixels that exist: maps of one pixel stay as they are.
         pool = nn.MaxPool2d(2, ceil_mode=True)
         layers += [nn.Conv2d(before, after, 3, padding=1, bias=False), pool, nn.ReLU(), nn.BatchNorm2d(after)]
     return nn.Sequential(*layers)
 
 
 def as_maps(z: Tensor) -> Tensor:
-    """Maps as they are, vectors as maps of one place, (N, C, H, W)."""
+    """Maps as they are, vectors as maps of one pixel, (N, C, H, W)."""
     return z if z.dim() == 4 else z.flatten(1)[:, :, None, None]
 
 
 def check_width(width: float) -> None:
-    """Refuse what is no factor on the widths."""
+    """Refuse an invalid factor on the widths."""
     if not 0 < width <= WIDEST:
         raise ValueError(f"policy: width must be positive and at most {WIDEST:g}, got {width}")

@@ -1,4 +1,4 @@
-r"""The training-free transformation of MixedNUTS: what happens to both answers before their probabilities are mixed."""
+r"""The training-free transformation of MixedNUTS, applied to both answers before their probabilities are mixed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class RobustTransform:
     their standard deviation. A negative :math:`c` silences weak answers of :math:`h`, on which it is often wrong, and
     leaves them to :math:`g`. The predicted class does not change where its :math:`\bar h` is at least :math:`-c`:
     GELU increases on positive numbers and is not positive elsewhere. Below, all outputs lie within
-    :math:`s \cdot 0.17^p` of 0, next to no vote at all.
+    :math:`s \cdot 0.17^p` of 0, which is almost no vote.
 
     The defaults are the authors' numbers for CIFAR-10; `fit_transform` fits them to a robust classifier.
 

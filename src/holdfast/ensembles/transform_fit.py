@@ -53,7 +53,7 @@ class TransformFit:
     r"""How a recipe fits the transformation, on validation images.
 
     Args:
-        attack: the adversary whose failures are to be kept; None for the first attack among the recipe's checks.
+        attack: the attack under which right answers are to be kept; None for the first among the recipe's checks.
         keep: :math:`\beta`, the share of right answers under attack that stay out of reach of :math:`g`.
     """
 
@@ -100,7 +100,7 @@ def fit_transform(
         robust: the robust classifier :math:`h`, whose logits are attacked as they are.
         x: images, (N, ...).
         y: labels.
-        attack: the adversary whose failures are to be kept.
+        attack: the attack under which right answers are to be kept.
         keep: :math:`\beta`.
         rng: random streams of the attack.
 
@@ -142,7 +142,7 @@ def fit_margins(attacked: Tensor, clean: Tensor, *, keep: float = KEEP) -> Fitte
 
 
 def check_keep(keep: float) -> None:
-    """Refuse what is no share of the right answers under attack."""
+    """Refuse an invalid share of the right answers under attack."""
     if not 0 < keep <= 1:
         raise ValueError(f"keep must lie in (0, 1], the share of right answers under attack; got {keep}")
 

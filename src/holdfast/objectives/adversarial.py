@@ -28,17 +28,17 @@ TARGETS: tuple[Target, ...] = ("random", "least_likely", "next")
 class Adversarial:
     r""":math:`\mathrm{CE}(z)` at the point :math:`z` that the attack finds for :math:`x`.
 
-    The attack sees the model as `batch_stats` says, in eval mode unless told otherwise; the loss is taken in train
-    mode. Of soft labels the attack sees the likeliest class, the loss all of it.
+    The attack uses the model as `batch_stats` defines, in eval mode by default; the loss is taken in train mode. With
+    soft labels the attack uses the likeliest class, the loss the whole distribution.
 
     Args:
         attack: finds :math:`z`. Its field `until_lost`, if it or the attack inside it has one, is switched off:
             training wants the highest loss, also of examples that are already wrong.
-        target: the wrong class that the attack aims at: one at `random`, the `least_likely` for the clean image, or
-            the `next`; None to climb away from the label.
-        batch_stats: what BatchNorm does, see `batch_stats`. With `split` the clean images pass the network once more,
-            without gradients, to move their statistics; as there is no other clean pass, `split_adversarial` is the
-            same as `frozen`.
+        target: the wrong class that the attack aims at: one at `random`, the `least_likely` for the clean image, or the
+            `next`; None to move away from the label.
+        batch_stats: what BatchNorm does, see `batch_stats`. With `split` the clean images pass through the network once
+            more, without gradients, to update their statistics; as there is no other clean pass, `split_adversarial` is
+            the same as `frozen`.
 
     Reference:
         Madry et al., Towards Deep Learning Models Resistant to Adversarial Attacks, ICLR 2018, arXiv:1706.06083.
@@ -59,12 +59,12 @@ class Adversarial:
 
     @property
     def loss_passes(self) -> Passes:
-        """Of the loss alone."""
+        """Passes of the loss alone."""
         return Passes(2 if self.batch_stats == "split" else 1, 1)
 
     @property
     def passes(self) -> Passes | None:
-        """Of one step: target, attack and loss; None for attacks whose passes nobody has counted."""
+        """Passes of one step: target, attack and loss; None for attacks whose passes are unknown."""
         attack = passes_of(self.attack)
         return None if attack is None else attack + Passes(int(self.target is not None), 0) + self.loss_passes
 
@@ -95,14 +95,14 @@ class Adversarial:
 
 
 def show_clean(statistics: Statistics, model: Classifier, x: Tensor) -> None:
-    """Let clean images move statistics of their own, where the objective has no clean pass that does."""
+    """Update the statistics of clean images, where the objective has no clean pass that does."""
     if statistics.kind == "split":
         with torch.no_grad():
             model(x)
 
 
 def passes_of(attack: Attack) -> Passes | None:
-    """Passes of an attack that lets nobody leave the batch; None for those that nobody has counted."""
+    """Passes of an attack that no example leaves early; None where they are unknown."""
     if isinstance(attack, Targeted):
         inside = passes_of(attack.attack)
         return None if inside is None else inside + Passes(1, 0)

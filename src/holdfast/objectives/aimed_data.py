@@ -1,8 +1,8 @@
-r"""What an adversary finds who aims at mixtures of fixed strengths :math:`\alpha_t` (eq. 6).
+r"""Images attacked by an adversary that aims at mixtures of fixed strengths :math:`\alpha_t` (eq. 6).
 
-The two classifiers inside do not change while a policy learns, so that each image is attacked once for each strength
-and remembered. A network's answer may depend on the batch by rounding; so images are attacked in blocks of their order
-in the data set, whichever batch asks first, and what was forgotten is found again to the bit.
+The two classifiers inside do not change while a policy learns, so each image is attacked once for each strength, and
+the result is kept. A network's output may depend on the batch by rounding; so images are attacked in fixed blocks of
+the data set, whichever batch needs them first, and discarded results are found again to the bit.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ BLOCK = 64
 """Images that are attacked together."""
 
 MEMORY = 2**31
-"""Bytes of attacked images that are remembered at most; data sets that need more are attacked anew each time."""
+"""Largest memory in bytes for attacked images; data sets that need more are attacked anew each time."""
 
 LOOK = 1024
-"""Images at most that accuracies are measured on."""
+"""Largest number of images that accuracies are measured on."""
 
 
 def pgd(threat: Threat, steps: int, step_size: float | None) -> PGD:
@@ -32,7 +32,7 @@ def pgd(threat: Threat, steps: int, step_size: float | None) -> PGD:
 
 
 def at(composite: Pair, strength: float) -> Classifier:
-    """What an adversary climbs who expects this strength, for images of any precision."""
+    """The classifier that an adversary attacks who assumes this strength, for images of any precision."""
     kind = next(iter(composite.parameters()), torch.empty(0)).dtype
     return lambda x: climbed(composite, x.to(kind), strength).to(x.dtype)
 
@@ -40,7 +40,7 @@ def at(composite: Pair, strength: float) -> Classifier:
 def attacked(
     attack: Attack, composite: Pair, x: Tensor, y: Tensor, strengths: Sequence[float], which: Tensor
 ) -> Tensor:
-    """Each image attacked at the strength of its own, given by its place among the strengths, (N,)."""
+    """Each image attacked at its own strength, given by its index among the strengths, (N,)."""
     z = x.detach().clone()
     for place in sorted(set(which.tolist())):
         rows = which == place
@@ -52,8 +52,8 @@ class Remembered:
     """Attacked training images; each block is made once for each strength.
 
     Args:
-        attack: what finds them.
-        composite: whose classifiers are attacked, on the device of the work.
+        attack: the adversary.
+        composite: its classifiers are attacked, on the device of the work.
         train: the training images, in the order of their indices.
         strengths: what the attack may aim at.
     """
@@ -72,7 +72,7 @@ class Remembered:
         return points
 
     def missing(self, places: Tensor, which: Tensor) -> list[tuple[int, int]]:
-        """Blocks, with the number of a strength, that must be made before these images can be had."""
+        """Blocks, each with the number of a strength, that must be made before these images are available."""
         wanted = set(zip((places // BLOCK).tolist(), which.tolist(), strict=True))
         return sorted(wanted - self._blocks.keys())
 
@@ -84,7 +84,7 @@ class Remembered:
 
 
 def fits_in_memory(train: Examples, strengths: Sequence[float]) -> bool:
-    """Whether all attacked images can be remembered."""
+    """Whether all attacked images fit in memory."""
     x, _ = train.batch(slice(0, 1))
     return len(train) * len(strengths) * x[0].numel() * x.element_size() <= MEMORY
 

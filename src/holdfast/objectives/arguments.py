@@ -1,4 +1,4 @@
-"""Arguments that several objectives have."""
+"""Checks of arguments that several objectives have."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import math
 
 
 def require_positive(**values: float) -> None:
-    """Refuse what is not positive, or not finite."""
+    """Refuse values that are not positive and finite."""
     for name, value in values.items():
         if not 0 < value < math.inf:
             raise ValueError(f"{name} must be positive{' and finite' if value > 0 else ''}, got {value}")
 
 
 def require_nonnegative(**values: float) -> None:
-    """Refuse what is negative or not finite."""
+    """Refuse values that are negative or not finite."""
     for name, value in values.items():
         if not 0 <= value < math.inf:
             raise ValueError(f"{name} must be finite and not negative, got {value}")

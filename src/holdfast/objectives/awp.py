@@ -1,4 +1,4 @@
-"""Adversarial weight perturbation: any objective, at weights that are worse than those at hand."""
+"""Adversarial weight perturbation: any objective, at weights that are perturbed to raise it."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class AWP:
 
     for every weight :math:`w_l` with more than one dimension: biases and the parameters of normalisation layers stay.
     :math:`v` is a constant for the gradient, so that training sees the gradient at :math:`w + v` and applies it to
-    :math:`w`. The network's weights are not touched at any time: the graph begins with the sum. In the first pass,
-    which finds :math:`v`, nothing that remembers moves, such as BatchNorm's statistics. An objective that searches for
-    points does so once, at :math:`w`; others are asked twice with the same random numbers.
+    :math:`w`. The network's weights are never changed: the graph begins with the sum. The first pass, which finds
+    :math:`v`, updates no state, such as BatchNorm's statistics. An objective that searches for points does so once, at
+    :math:`w`; others are evaluated twice with the same random numbers.
 
     Args:
         objective: :math:`L`.
@@ -60,7 +60,7 @@ class AWP:
 
     @property
     def passes(self) -> Passes | None:
-        """Of one step: those of the objective, and its loss once more."""
+        """Passes of one step: those of the objective, and its loss once more."""
         passes: Passes | None = getattr(self.objective, "passes", None)
         return None if passes is None else passes + getattr(self.objective, "loss_passes", passes)
 
@@ -82,7 +82,7 @@ class AWP:
 
 
 class Perturbed(nn.Module):
-    """The objective with its memory, the number of steps.
+    """The objective with its state, the number of steps.
 
     Args:
         settings: of the perturbation.

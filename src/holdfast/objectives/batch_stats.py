@@ -1,20 +1,19 @@
 r"""What BatchNorm does while an adversarial objective attacks, and while it takes its loss.
 
-A layer that normalises by its batch has one answer for clean and one for adversarial images, and keeps running
-statistics for the time after training. An adversarial objective asks the network about both kinds, so that somebody
-has to say whose statistics are meant:
+A layer that normalises by its batch treats clean and adversarial images differently, and keeps running statistics for
+evaluation. An adversarial objective passes both kinds through the network, so the statistics must be chosen:
 
-- `frozen`: the attack sees the network in eval mode, as it is evaluated later: running statistics, of which none move.
+- `frozen`: the attack uses the network in eval mode, as it is evaluated later: running statistics, without updates.
   The loss is taken in train mode. Clean and adversarial images pass one after the other, each normalised by its own
-  batch, and both move the running statistics.
-- `mixed`: the attack sees statistics of the batch that it attacks; running ones do not move. Other layers, dropout
+  batch, and both update the running statistics.
+- `mixed`: the attack uses statistics of the batch that it attacks; running ones are not updated. Other layers, dropout
   among them, stay in eval mode. The loss is as with `frozen`.
-- `split`: clean and adversarial images have running statistics of their own. The attack is in eval mode and sees the
-  adversarial ones; in the loss each kind moves its own. The network keeps the clean ones, so that evaluation uses
+- `split`: clean and adversarial images have separate running statistics. The attack is in eval mode and uses the
+  adversarial ones; in the loss each kind updates its own. The network keeps the clean ones, so that evaluation uses
   those; the others are part of the training state. Weights and biases of the layers are shared.
 - `split_adversarial`: as `split`, and the network keeps the adversarial ones.
 
-Networks without BatchNorm, and layers that were frozen by hand, do not notice any of it.
+Networks without BatchNorm, and layers that were frozen by hand, are not affected.
 
 Reference:
     Xie et al., Adversarial Examples Improve Image Recognition, CVPR 2020, arXiv:1911.09665, section 3 (an auxiliary
@@ -48,11 +47,11 @@ def check_batch_stats(kind: str) -> None:
 
 
 class Statistics(nn.Module):
-    """One of the ways above at work, with the statistics that the network does not keep.
+    """One of these kinds in use, with the statistics that the network does not keep.
 
     Args:
-        kind: which way.
-        model: whose statistics it starts from.
+        kind: one of the above.
+        model: network whose statistics it starts from.
     """
 
     def __init__(self, kind: BatchStats, model: object) -> None:
@@ -64,7 +63,7 @@ class Statistics(nn.Module):
 
     @contextmanager
     def attacking(self, model: Classifier, *, clean: bool = False) -> Iterator[Classifier]:
-        """The network as the attack sees it, whose modes the attack must keep; `clean` where it sees clean images."""
+        """The network for the attack, which must keep its modes; `clean` where the attack uses clean images."""
         moving = [layer for layer in normalisations(model) if layer.training] if self.kind == "mixed" else []
         with evaluating(model), self.clean(model) if clean else self.adversarial(model), _by_the_batch(moving):
             yield InCurrentModes(model)
@@ -106,7 +105,7 @@ def normalisations(model: object) -> list[Any]:
 
 @contextmanager
 def _by_the_batch(layers: Sequence[Any]) -> Iterator[None]:
-    """These layers normalise by their batch and do not remember it."""
+    """Let these layers normalise by their batch, without updates of running statistics."""
     with ExitStack() as stack:
         for layer in layers:
             stack.callback(setattr, layer, "training", layer.training)

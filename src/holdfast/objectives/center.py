@@ -63,7 +63,7 @@ class Center:
 
 
 class Centres(nn.Module):
-    """The objective with its memory, a centre for each class.
+    """The objective with its state, a centre for each class.
 
     Args:
         objective: its settings.

@@ -20,7 +20,7 @@ def means(sums: Tensor, counts: Tensor) -> Tensor:
 
 @torch.no_grad()
 def everywhere(*values: Tensor) -> tuple[Tensor, ...]:
-    """The same sums over the batches of all processes: what is remembered must be one thing in all of them."""
+    """The same sums over the batches of all processes, which must share one state."""
     distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
     if not distributed:
         return tuple(value.detach() for value in values)
@@ -31,5 +31,5 @@ def everywhere(*values: Tensor) -> tuple[Tensor, ...]:
 
 
 def by_class(values: Tensor, y: Tensor, counts: Tensor) -> Tensor:
-    """The mean over classes that are there of the mean over their examples; values (N,), labels (N,), counts (K,)."""
+    """The mean over classes in the batch of the mean over their examples; values (N,), labels (N,), counts (K,)."""
     return (values / counts[y]).sum() / (counts > 0).sum()

@@ -21,14 +21,14 @@ from holdfast.types import Classifier, Terms
 
 @dataclass(frozen=True, kw_only=True)
 class CURE:
-    r"""Cross entropy, and how much its input gradient turns along the sign of the gradient.
+    r"""Cross entropy, and how much its input gradient changes along the sign of the gradient.
 
     .. math:: \mathrm{CE}(x) + \lambda\, \frac1N \sum_i \|\nabla\ell(x_i + h v_i) - \nabla\ell(x_i)\|_2, \qquad
         v = \frac{\mathrm{sign}\,\nabla\ell(x)}{\|\mathrm{sign}\,\nabla\ell(x)\|_2}
 
-    as in the authors' code: neither squared nor divided by :math:`h`, as the paper has it. Both gradients are those of
-    the network in eval mode, so that they belong to single examples and move no statistics; the cross entropy is taken
-    in the mode of the caller. :math:`v` is not differentiated.
+    where the norm, as in the authors' code and unlike in the paper, is neither squared nor divided by :math:`h`. Both
+    gradients are those of the network in eval mode, so that they belong to single examples and update no statistics;
+    the cross entropy is taken in the mode of the caller. :math:`v` is not differentiated.
 
     Args:
         weight: :math:`\lambda`. The authors' 4 is for gradients with respect to images divided by 0.2.
@@ -49,7 +49,7 @@ class CURE:
 
     @property
     def passes(self) -> Passes:
-        """Of one step: the cross entropy, two gradients and the weights."""
+        """Passes of one step: the cross entropy, two gradients and the weights."""
         return Passes(3, 3)
 
     def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:

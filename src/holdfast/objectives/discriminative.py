@@ -73,11 +73,11 @@ class Discriminative:
     r"""The objective of this module, for networks with `features` and a linear `head`.
 
     Args:
-        noise: what makes the noisy view: Gaussian, uniform or any other corruption.
-        augment: what each of the two views goes through on its own, before the noise. None: both views share what
-            `data.augment` made. With crops and flips here, and none there, the views are independent, as in the
-            official code.
-        weights: of the terms.
+        noise: corruption of the noisy view: Gaussian, uniform or any other.
+        augment: augmentations of the two views, drawn for each, before the noise. With none, both views share those of
+            `data.augment`. With crops and flips here, and none there, the views are independent, as in the official
+            code.
+        weights: weights of the terms.
         delta_v: :math:`\delta_v`, distance from the centroid that costs nothing.
         delta_d: :math:`\delta_d`, wanted distance of centroids from the hyperplanes; 3 for the paper's MobileNetV3.
         momentum: :math:`\gamma` of the centroids.
@@ -101,7 +101,7 @@ class Discriminative:
 
     @property
     def passes(self) -> Passes:
-        """Of one step: clean images, and noisy ones where they count."""
+        """Passes of one step: clean images, and noisy ones where they count."""
         return Passes(2, 2) if self.weights.noisy else Passes(1, 1)
 
     def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
@@ -134,7 +134,7 @@ class Discriminative:
 
 
 class Centroids(nn.Module):
-    """The objective with its memory: a momentum centroid for each class, and which classes it has seen.
+    """The objective with its state: a momentum centroid for each class, and which classes it has seen.
 
     Args:
         objective: its settings.
@@ -149,13 +149,13 @@ class Centroids(nn.Module):
     def __init__(self, objective: Discriminative, head: LinearHead, classes: int, whole: Whole) -> None:
         super().__init__()
         self.objective, self.whole = objective, whole
-        kind = torch.promote_types(head.weight.dtype, torch.float32)  # a mean of many batches needs digits
+        kind = torch.promote_types(head.weight.dtype, torch.float32)  # a mean of many batches needs the precision
         zeros = torch.zeros(classes, head.weight.shape[1], dtype=kind, device=head.weight.device)
         self.register_buffer("centroids", zeros)
         self.register_buffer("seen", torch.zeros(classes, dtype=torch.bool, device=zeros.device))
 
     def forward(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
-        """Terms of a batch, which is remembered."""
+        """Terms of a batch, which updates the centroids."""
         objective, head = self.objective, self.whole.head_of(model, x)
         rng = streams(rng, x)
         features = head.features(objective.clean_view(x, rng))
@@ -177,7 +177,7 @@ class Centroids(nn.Module):
         return Terms(total, {"clean": loss, **parts})
 
     def _mixed(self, batch: Tensor) -> Tensor:
-        """Centroids with momentum; of classes that were not seen before, those of the batch."""
+        """Centroids with momentum; for classes that were not seen before, those of the batch."""
         gamma = self.objective.momentum
         return torch.where(self.seen[:, None], (1 - gamma) * batch + gamma * self.centroids, batch)
 
@@ -190,7 +190,7 @@ class Centroids(nn.Module):
 
 
 def compactness(features: Tensor, y: Tensor, centroids: Tensor, counts: Tensor, delta_v: float) -> Tensor:
-    r"""Mean over the classes that are there of the class's mean of :math:`[\|m_c - q\| - \delta_v]_+^2` (eqs 8, 12).
+    r"""Mean over the classes in the batch of the class's mean of :math:`[\|m_c - q\| - \delta_v]_+^2` (eqs 8, 12).
 
     Args:
         features: (N, F).
@@ -203,9 +203,9 @@ def compactness(features: Tensor, y: Tensor, centroids: Tensor, counts: Tensor, 
 
 
 def margin_loss(centroids: Tensor, counts: Tensor, weight: Tensor, bias: Tensor | None, delta_d: float) -> Tensor:
-    r"""Mean over the classes that are there of :math:`\max_{i \ne c} [\delta_d - d_i(m_c)]_+` (eq. 9).
+    r"""Mean over the classes in the batch of :math:`\max_{i \ne c} [\delta_d - d_i(m_c)]_+` (eq. 9).
 
-    :math:`d_i` are signed distances. Of equally near hyperplanes each gets its part of the gradient.
+    :math:`d_i` are signed distances. Equally near hyperplanes share the gradient.
 
     Args:
         centroids: (K, F).

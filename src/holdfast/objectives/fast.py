@@ -25,12 +25,12 @@ from holdfast.types import Classifier, Hooks, Terms, Threat
 
 @dataclass(frozen=True, kw_only=True)
 class Alarm:
-    """When to compare the fast attack with a slow one, and what is too much of a difference.
+    """When to compare the fast attack with a slow one, and how large the difference may be.
 
     Args:
         every: steps between two comparisons.
-        examples: of the batch that are compared.
-        steps: of the slow attack, PGD.
+        examples: number of examples of the batch that are compared.
+        steps: number of steps of the slow attack, PGD.
         gap: the difference of the two accuracies above which there is an alarm.
     """
 
@@ -51,21 +51,21 @@ class Fast:
 
     .. math:: \mathrm{CE}(z), \qquad z = \Pi_{S(x)}\bigl(u + \alpha\, s(\nabla\ell(u))\bigr), \quad u \sim S(x)
 
-    Such training may fail all at once: the network learns to be right at the ends of these steps and nowhere else, its
-    accuracy under PGD falls to nothing, and its own loss does not tell (catastrophic overfitting). So now and then some
-    examples of the batch are attacked with PGD as well. Both accuracies are reported as `fast_accuracy` and
-    `pgd_accuracy`, as they were when last compared, with the network in eval mode; if they are too far apart, the
-    record of the epoch has an alarm.
+    Such training may fail suddenly: the network learns to be right at the ends of these steps and nowhere else, its
+    accuracy under PGD falls to zero, and the training loss does not show it (catastrophic overfitting). So from time to
+    time some examples of the batch are attacked with PGD as well. Both accuracies of the last comparison, with the
+    network in eval mode, are reported as `fast_accuracy` and `pgd_accuracy`; if they are too far apart, the record of
+    the epoch has an alarm.
 
     Args:
         threat: the set :math:`S` and its geometry.
         step_size: :math:`\alpha`, in the threat's units; None for 1.25 times the radius.
-        alarm: when to look; None never.
+        alarm: when to compare; None for never.
         batch_stats: what BatchNorm does, see `batch_stats`, and `adversarial` on `split`.
 
     Reference:
         Wong, Rice, Kolter, Fast Is Better than Free: Revisiting Adversarial Training, ICLR 2020, arXiv:2001.03994,
-        section 4.1. Differs: their attack sees the network in train mode.
+        section 4.1. Differs: their attack uses the network in train mode.
     """
 
     threat: Threat
@@ -82,12 +82,12 @@ class Fast:
 
     @property
     def loss_passes(self) -> Passes:
-        """Of the loss alone."""
+        """Passes of the loss alone."""
         return Passes(2 if self.batch_stats == "split" else 1, 1)
 
     @property
     def passes(self) -> Passes:
-        """Of one step without a comparison."""
+        """Passes of one step without a comparison."""
         return Passes(1, 1) + self.loss_passes
 
     def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
@@ -101,7 +101,7 @@ class Fast:
 
 
 class Watched(nn.Module):
-    """The objective with its memory: steps done, and accuracies of the last comparison.
+    """The objective with its state: steps done, and accuracies of the last comparison.
 
     Args:
         objective: its settings.
@@ -150,7 +150,7 @@ class Watched(nn.Module):
         return Terms(total, dict(zip(("fast_accuracy", "pgd_accuracy"), self.accuracies, strict=True)))
 
     def alarm(self) -> str | None:
-        """A sentence if the last comparison went wrong."""
+        """A sentence if the accuracies of the last comparison were too far apart."""
         alarm, (fast, slow) = self.objective.alarm, self.accuracies.tolist()
         if alarm is None or not int(self.step) or fast - slow <= alarm.gap:
             return None

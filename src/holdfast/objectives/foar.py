@@ -16,18 +16,18 @@ from holdfast.types import Classifier, Loss, Terms, Threat
 
 @dataclass(frozen=True, kw_only=True)
 class FOAR:
-    r"""Cross entropy at a nearby point, and what the linearised loss gains from there within the threat.
+    r"""Cross entropy at a nearby point, and the gain of the linearised loss from there within the threat.
 
     .. math:: \mathrm{CE}(x') + \frac{\epsilon}{2}\, \|\nabla\ell(x')\|_*
 
-    with the dual of the threat's norm: :math:`\ell_1` for :math:`\ell_\infty`, :math:`\ell_2` for itself. At the start
-    `zero` the image is its own point and all of :math:`\epsilon` is left; this is double backpropagation of the
+    with the dual of the threat's norm: :math:`\ell_1` for :math:`\ell_\infty`, :math:`\ell_2` for itself. With the
+    start `zero` the point is the image and all of :math:`\epsilon` is left; this is double backpropagation of the
     gradient's norm, not squared.
 
     Args:
         threat: the ball of the adversary.
         start: :math:`x'`: after one step of PGD, at random, or the image itself (`zero`).
-        loss: :math:`\ell`, what the step of PGD climbs and the regulariser holds down. The other term stays the cross
+        loss: :math:`\ell`, which the step of PGD raises and the regulariser limits. The other term stays the cross
             entropy.
 
     Reference:
@@ -50,7 +50,7 @@ class FOAR:
 
     @property
     def passes(self) -> Passes:
-        """Of one step: the start, the gradient at it and the weights."""
+        """Passes of one step: the start, the gradient at it and the weights."""
         return COSTS[self.start] + Passes(1, 2)
 
     def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:

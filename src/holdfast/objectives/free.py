@@ -25,10 +25,10 @@ class Free:
     .. math:: \theta \leftarrow \theta - \eta\, \nabla_\theta \mathrm{CE}(x + \delta), \qquad
         \delta \leftarrow \Pi\bigl(\delta + \alpha\, s(\nabla_x \mathrm{CE}(x + \delta))\bigr),
 
-    both gradients from the same backward pass. The training loop takes so many steps of the
+    both gradients from the same backward pass. The training loop takes that many steps of the
     optimizer on each batch; one of its steps, and one epoch, therefore costs `replays` of the usual ones, and a recipe
-    divides its epochs by it. :math:`\delta` starts at zero and goes on from batch to batch, by place in the batch, as
-    in the paper: a new batch begins with what was found for another one.
+    should divide its epochs by it. :math:`\delta` starts at zero and is carried over from batch to batch, by position
+    in the batch, as in the paper: a new batch begins with the perturbation of another one.
 
     One forward pass is attack and loss at once, so that there is no choice about BatchNorm: it is in train mode, and
     its statistics move in every replay.
@@ -57,7 +57,7 @@ class Free:
 
     @property
     def passes(self) -> Passes:
-        """Of one batch with all its replays."""
+        """Passes of one batch with all its replays."""
         return Passes(self.replays, self.replays)
 
     def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
@@ -77,7 +77,7 @@ class Free:
 
 
 class Carried(nn.Module):
-    """The objective with its memory: the perturbation of each place in a batch.
+    """The objective with its state: the perturbation of each position in a batch.
 
     Args:
         objective: its settings.
@@ -92,7 +92,7 @@ class Carried(nn.Module):
         """Terms of a replay; when they are differentiated, the perturbation moves."""
         x = x.detach()
         z = self.objective.threat.project(x + self._of(x), x).requires_grad_()
-        follow: Any = z.register_hook  # of the images' gradient: nobody who differentiates weights alone calls it
+        follow: Any = z.register_hook  # of the images' gradient: not called when only weights are differentiated
         follow(partial(self._move, x, z.detach()))
         return Terms(mean_cross_entropy(model, z, y))
 
@@ -101,11 +101,11 @@ class Carried(nn.Module):
         return self.perturbation
 
     def set_extra_state(self, state: Tensor) -> None:
-        """Go on from a saved perturbation."""
+        """Resume from a saved perturbation."""
         self.perturbation = state
 
     def _of(self, x: Tensor) -> Tensor:
-        """Of the places of this batch; those never seen have none."""
+        """The perturbation of the positions of this batch; zero for new ones."""
         previous = self.perturbation[: len(x)].to(x)
         return torch.cat((previous, torch.zeros_like(x[len(previous) :]))) if len(previous) else torch.zeros_like(x)
 

@@ -44,7 +44,7 @@ class MulticlassHinge:
 
 @dataclass(frozen=True, kw_only=True)
 class TruncatedMargin:
-    r"""The margin loss that stops growing, so that hopeless examples do not weigh more: at most :math:`2 d`.
+    r"""A margin loss of at most :math:`2 d`, so that hopeless examples do not dominate.
 
     .. math:: [d + L_M]_+ - [L_M - d]_+
 

@@ -21,16 +21,16 @@ def climb(
 
     .. math:: z_{t+1} = \Pi_{S(x)}\bigl(z_t + \alpha\, s(\nabla_z \ell(f(z_t), y))\bigr)
 
-    The attack `pgd` keeps the best point instead of the last, for which it has to look at that one, too.
+    The attack `pgd` keeps the best point instead of the last, for which it has to evaluate the last one, too.
 
     Args:
         threat: the set :math:`S` and its geometry.
-        loss: per-example loss to climb.
+        loss: per-example loss to maximise.
         model: the classifier; its mode is left alone.
         x: clean images.
         y: labels, or whatever the loss takes as its second argument.
         start: :math:`z_0`.
-        steps: how many.
+        steps: number of steps.
         step_size: :math:`\alpha`.
     """
     z = start
@@ -46,12 +46,12 @@ def noisy_start(threat: Threat, x: Tensor, rng: Streams) -> Tensor:
 
 
 def default_step_size(threat: Threat, steps: int, step_size: float | None) -> float:
-    """The step size, or that of steps which together are 2.5 radii long."""
+    """The given step size, or 2.5 radii divided by the number of steps."""
     return 2.5 * threat.eps / steps if step_size is None else step_size
 
 
 def check_steps(steps: int, step_size: float | None) -> None:
-    """Refuse what is no number of steps and no length."""
+    """Refuse an invalid number of steps or step size."""
     if steps < 1:
         raise ValueError(f"steps must be at least 1, got {steps}")
     if step_size is not None and not 0 < step_size < math.inf:

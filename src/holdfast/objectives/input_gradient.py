@@ -28,7 +28,7 @@ class InputGradient:
 
     Args:
         weight: :math:`w`, for images in [0, 1].
-        norm: of the gradient; the dual of the norm in which the images are thought to move (`l1` for
+        norm: norm of the gradient; the dual of the norm in which the adversary moves the images (`l1` for
             :math:`\ell_\infty`).
 
     Reference:
@@ -49,7 +49,7 @@ class InputGradient:
 
     @property
     def passes(self) -> Passes:
-        """Of one step: the gradient and the weights."""
+        """Passes of one step: the gradient and the weights."""
         return Passes(1, 2)
 
     def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:

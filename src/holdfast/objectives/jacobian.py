@@ -48,7 +48,7 @@ class Jacobian:
 
     @property
     def passes(self) -> Passes:
-        """Of one step: the projections and the weights."""
+        """Passes of one step: the projections and the weights."""
         return Passes(1, self.projections + 1)
 
     def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:

@@ -17,7 +17,7 @@ from holdfast.types import Augmentation, Classifier, Softening, Terms
 VIEWS = 3
 
 LEAST = 1e-7
-"""Probabilities of the mixture are not below."""
+"""Lower limit of the probabilities of the mixture."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,12 +27,12 @@ class JensenShannon:
     .. math:: \mathrm{CE}(p_0, y) + w \cdot \frac13 \sum_{i=0}^{2} \mathrm{KL}(p_i \,\|\, M), \qquad
         M = \tfrac13 (p_0 + p_1 + p_2)
 
-    Views 1 and 2 go through all augmentations, with numbers of their own; view 0 only through those that may soften
-    labels (`Softening`), and where they do its label is softened with it. The views pass the network as one batch of
-    three times the size.
+    Views 1 and 2 go through all augmentations, each with its own random numbers; view 0 only through those that may
+    soften labels (`Softening`), and where they do, its label is softened. The views pass through the network as one
+    batch of three times the size.
 
     Args:
-        augment: what makes the views, in this order; on top of what `data.augment` did to the images.
+        augment: augmentations of the views, in this order, applied after those of `data.augment`.
         weight: :math:`w`.
 
     Reference:
@@ -71,7 +71,7 @@ class JensenShannon:
         return x
 
     def _clean_view(self, x: Tensor, rng: Streams) -> tuple[Tensor, list[tuple[Softening, Tensor, Tensor]]]:
-        """The images after what may soften labels, and each augmentation that does with images after and before it."""
+        """The clean view, and each augmentation that softens labels, with the images after and before it."""
         softened: list[tuple[Softening, Tensor, Tensor]] = []
         for place, augmentation in enumerate(self.augment):
             if isinstance(augmentation, Softening):  # with labels smoothed or not, so that both learn the same images

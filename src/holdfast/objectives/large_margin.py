@@ -55,12 +55,12 @@ class LargeMargin:
     .. math:: \|W_y\| \|q\| \frac{\lambda \cos\theta + \psi(\theta)}{1 + \lambda}, \qquad
         \psi(\theta) = (-1)^k \cos(m\theta) - 2k, \quad \theta \in [k\pi/m, (k + 1)\pi/m],
 
-    with :math:`\lambda` falling step by step. The paper has no bias: one that the head has is added to all logits as it
-    is, so that the margin is one of angles only. With :math:`m = 1` this is the cross entropy.
+    with :math:`\lambda` falling step by step. The paper has no bias: that of the head, if any, is added to all logits
+    unchanged, so that the margin is one of angles only. With :math:`m = 1` this is the cross entropy.
 
     Args:
-        m: how often the angle counts.
-        annealing: of :math:`\lambda`.
+        m: factor on the angle.
+        annealing: schedule of :math:`\lambda`.
 
     Reference:
         Liu et al., Large-Margin Softmax Loss for Convolutional Neural Networks, ICML 2016, arXiv:1612.02295,
@@ -92,7 +92,7 @@ class LargeMargin:
 
 
 class Annealed(nn.Module):
-    """The objective with its memory, the number of steps.
+    """The objective with its state, the number of steps.
 
     Args:
         objective: its settings.
@@ -125,7 +125,7 @@ def large_margin_logits(features: Tensor, logits: Tensor, y: Tensor, weight: Ten
         logits: of the head, (N, K).
         y: labels, (N,).
         weight: :math:`W`, (K, F).
-        m: how often the angle counts.
+        m: factor on the angle.
         plain: :math:`\lambda`.
     """
     rows = weight[y].to(features)

@@ -29,12 +29,12 @@ class LLR:
         \delta \approx \arg\max_{x + \delta \in S(x)} g(\delta)
 
     :math:`\delta` comes from PGD on :math:`g` with a random start and is not differentiated. Everything but the cross
-    entropy sees the network in eval mode, so that gradients belong to single examples and no statistics move.
+    entropy uses the network in eval mode, so that gradients belong to single examples and no statistics are updated.
 
     Args:
         threat: the set :math:`S` and its geometry.
-        steps: of PGD.
-        step_size: of PGD, in the threat's units; None for 2.5 times the radius over the number of steps.
+        steps: number of steps of PGD.
+        step_size: step size of PGD, in the threat's units; None for 2.5 times the radius over the number of steps.
         weight: :math:`\lambda`.
         slope_weight: :math:`\mu`.
 
@@ -64,7 +64,7 @@ class LLR:
 
     @property
     def passes(self) -> Passes:
-        """Of one step: cross entropy, gradient and far loss, the steps of PGD, and the weights."""
+        """Passes of one step: cross entropy, gradient and far loss, the steps of PGD, and the weights."""
         return Passes(self.steps + 3, self.steps + 2)
 
     def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
@@ -80,7 +80,7 @@ class LLR:
         return Terms(total, {"loss": loss, "nonlinearity": bent, "slope": steep})
 
     def _least_linear(self, model: Classifier, here: Slope, y: Tensor, rng: Streams) -> Tensor:
-        """The point where PGD on the distance from linear ends."""
+        """The last point of PGD on the deviation from linearity."""
         x, values, gradient = here.points.detach(), here.values.detach(), here.gradient.detach()
         step_size = 2.5 * self.threat.eps / self.steps if self.step_size is None else self.step_size
         z = self.threat.sample(x, rng)

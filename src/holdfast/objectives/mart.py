@@ -1,4 +1,4 @@
-"""MART: adversarial training that looks harder at what is misclassified."""
+"""MART: adversarial training with more weight on misclassified examples."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from holdfast.types import Classifier, Hooks, Terms, Threat
 
 @dataclass(frozen=True, kw_only=True)
 class MART:
-    r"""A boosted cross entropy of adversarial images, and a divergence that counts where the clean image is unsure.
+    r"""A boosted cross entropy of adversarial images, and a divergence weighted by the doubt about the clean image.
 
     .. math:: -\log p_y(z) - \log\bigl(1.0001 - \max_{k \ne y} p_k(z)\bigr)
         + \beta\, \mathrm{KL}(p(x) \,\|\, p(z))\, (1.0000001 - p_y(x)),
 
-    mean over the batch. :math:`z` climbs the cross entropy from :math:`x` plus noise of standard deviation 0.001 and is
-    not differentiated; the clean prediction is. The constants are those of the paper's code and keep logarithm and
-    weight away from zero.
+    mean over the batch. :math:`z` comes from ascent on the cross entropy from :math:`x` plus noise of standard
+    deviation 0.001 and is not differentiated; the clean prediction is. The constants are those of the paper's code and
+    keep logarithm and weight away from zero.
 
     Args:
         threat: the set :math:`S` and its geometry.
         beta: :math:`\beta`; the paper has 5, and 6 for wide networks.
-        steps: of the ascent.
-        step_size: of the ascent, in the threat's units; None for 2.5 times the radius over the number of steps.
+        steps: number of steps of the ascent.
+        step_size: step size of the ascent, in the threat's units; None for 2.5 radii divided by the number of steps.
         batch_stats: what BatchNorm does, see `batch_stats`.
 
     Reference:
         Wang et al., Improving Adversarial Robustness Requires Revisiting Misclassified Examples, ICLR 2020, equations
-        8 to 12. Its code trains ResNet-18 with a learning rate of 0.01 and weight decay 3.5e-3; the thesis of Ma says
+        8 to 12. Its code trains ResNet-18 with a learning rate of 0.01 and weight decay 3.5e-3; the thesis of Ma states
         0.1 and 2e-4.
     """
 
@@ -59,7 +59,7 @@ class MART:
 
     @property
     def passes(self) -> Passes:
-        """Of one step: the steps of the attack and the loss."""
+        """Passes of one step: the steps of the attack and the loss."""
         return Passes(self.steps, self.steps) + self.loss_passes
 
     def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:

@@ -1,8 +1,8 @@
 r"""Max-margin adversarial training: every example has a budget of its own, its distance to the boundary.
 
-For an example that is right, the loss is taken where the classifier changes its mind, at distance :math:`d` in a
-direction that an attack finds; pushing that loss down pushes the boundary away. The attack searches within the budget
-that the example had when it was seen last, and the bisection along its direction gives the next.
+For a correctly classified example, the loss is taken where the prediction changes, at distance :math:`d` in a direction
+that an attack finds; pushing that loss down pushes the boundary away. The attack searches within the budget that the
+example had when it was last seen, and the bisection along its direction gives the next budget.
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ class MMA:
     Args:
         threat: the norm; its `eps` is :math:`d_{max}`, the distance beyond which an example is left alone. The paper
             has 12/255, 20/255 and 32/255 in the maximum norm.
-        steps: of the ascent.
-        searches: of the bisection, each a forward pass.
+        steps: number of steps of the ascent.
+        searches: number of steps of the bisection, each a forward pass.
         least: the smallest budget, in the threat's units, also that of examples not seen before.
         clean_weight: :math:`c`.
-        batch_stats: what BatchNorm does, see `batch_stats`. `split` and the like: examples that are wrong, and so stay
-            where they are, pass with the adversarial ones.
+        batch_stats: what BatchNorm does, see `batch_stats`. With `split`, misclassified examples, which stay where they
+            are, count as adversarial.
 
     Reference:
         Ding et al., MMA Training: Direct Input Space Margin Maximization through Adversarial Training, ICLR 2020,
         arXiv:1812.02637, algorithms 1 and 2, with the settings of its code. Differs: points are clipped to [0, 1]
-        within the bisection, and the search asks the network in one mode throughout (theirs is in eval mode for the
+        within the bisection, and the search uses the network in one mode throughout (theirs is in eval mode for the
         ascent and in train mode for the rest).
     """
 
@@ -89,12 +89,12 @@ class MMA:
 
     @property
     def loss_passes(self) -> Passes:
-        """Of the loss alone."""
+        """Passes of the loss alone."""
         return Passes(2, 2) if self.clean_weight else Passes(1, 1)
 
     @property
     def passes(self) -> Passes:
-        """Of one step where all examples are right: who is, the ascent, the bisection and the loss."""
+        """Passes of one step where all examples are right: predictions, the ascent, the bisection and the loss."""
         return Passes(1 + self.steps + self.searches, self.steps) + self.loss_passes
 
     def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
@@ -115,7 +115,7 @@ class Boundary:
     Args:
         points: where the loss is taken, (N, ...).
         budget: :math:`d` of those that are right, 0 of the others, (N,).
-        right: which are, (N,).
+        right: which examples are right, (N,).
     """
 
     points: Tensor
@@ -124,7 +124,7 @@ class Boundary:
 
 
 class Budgets(nn.Module):
-    """The objective with its memory, a budget for every training example; 0 for those not seen, or wrong when seen.
+    """The objective with its state, a budget for every training example; 0 for those not seen, or wrong when seen.
 
     Args:
         objective: its settings.
@@ -153,11 +153,11 @@ class Budgets(nn.Module):
         return Hooks(search=self.search, loss=self.loss)
 
     def forward(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
-        """Terms of a batch, whose budgets are remembered."""
+        """Terms of a batch, whose budgets are stored."""
         return self.loss(model, x, y, self.search(model, x, y, rng=rng))
 
     def search(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Boundary:
-        """The boundary near each example, within budgets that are renewed by it."""
+        """The boundary near each example, within its budget, which is updated."""
         x, rng = x.detach(), streams(rng, x)
         places = places_of("mma", self.examples, rng.indices)
         radius = self.budgets[places].clamp(min=self.objective.least).to(x)
@@ -205,7 +205,7 @@ class Budgets(nn.Module):
     def _boundary(
         self, model: Classifier, x: Tensor, y: Tensor, radius: Tensor, ascended: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """How far the boundary is along what the ascent found, and the point there."""
+        """Distance of the boundary along the direction of the ascent, and the point there."""
         direction = (ascended - x) / per_example(radius, x)
 
         def at(scale: Tensor) -> Tensor:
@@ -236,9 +236,9 @@ def bisect(value: Callable[[Tensor], Tensor], start: Tensor, largest: float, sea
 
     Args:
         value: of scales (N,), (N,).
-        start: the first scales to look at, (N,), in [0, largest].
+        start: the first scales to try, (N,), in [0, largest].
         largest: the end of the search.
-        searches: how many evaluations.
+        searches: number of evaluations.
     """
     low, high, scale = torch.zeros_like(start), torch.full_like(start, largest), start.clamp(max=largest)
     for _ in range(searches):

@@ -1,4 +1,4 @@
-r"""Training with noise: on noisy images alone, on both, or with features held together.
+r"""Training with noise: on noisy images alone, on clean and noisy ones, or with similar features for both.
 
 :math:`\tilde x = \mathrm{clip}(x + \sigma\xi)`, :math:`\xi \sim N(0, I)`; CE is the mean cross entropy, :math:`q` the
 penultimate features.

@@ -1,4 +1,4 @@
-"""What a training step costs, counted in passes over the batch."""
+"""The cost of a training step, counted in passes over the batch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Passes:
 
     Every call of the network counts as a forward pass and every call of the differentiator as a backward pass,
     whatever it goes through: a backward pass through a gradient does more work than one through a loss, and one that
-    only wants the gradient of the input does less. Where a loss has several plain forward passes, such as those of
+    needs only the gradient of the input does less. Where a loss has several plain forward passes, such as those of
     clean and adversarial images, going back through each counts; a batch of three times the size counts three times.
 
     Args:
@@ -24,7 +24,7 @@ class Passes:
 
     @property
     def steps(self) -> float:
-        """The cost in standard steps, where a backward pass is taken for twice a forward pass."""
+        """The cost in standard steps, where a backward pass counts as two forward passes."""
         return (self.forward + 2 * self.backward) / 3
 
     def __add__(self, other: Passes) -> Passes:

@@ -1,6 +1,6 @@
-"""Input gradients that remember where they came from, so that training may lower them.
+"""Input gradients with their graph, so that training can lower them.
 
-`gradients.py` has those of attacks and analyses, which are detached. Here the graph is kept: what is made of a gradient
+`gradients.py` has those of attacks and analyses, which are detached. Here the graph is kept: functions of a gradient
 can be differentiated with respect to the weights. Losses are summed over the batch, so that gradients are per example;
 this holds only where no layer mixes examples, which BatchNorm in train mode does.
 """
@@ -24,9 +24,9 @@ class Slope:
     """A loss and its input gradient at each point; all but the points have a graph to the weights.
 
     Args:
-        points: where, a leaf of the graph, (N, ...).
+        points: the points, a leaf of the graph, (N, ...).
         logits: (N, K).
-        values: of the loss, (N,).
+        values: values of the loss, (N,).
         gradient: like the points.
     """
 
@@ -50,9 +50,9 @@ def slope(loss: Loss, model: Classifier, points: Tensor, y: Tensor) -> Slope:
 
 
 def same_randomness(device: torch.device) -> Callable[[], AbstractContextManager[None]]:
-    """A context in which layers such as dropout draw once more what they draw from now on.
+    """Make a context that repeats the random numbers that layers such as dropout draw from now on.
 
-    Two gradients whose difference is wanted must be those of the same network.
+    Two gradients whose difference is taken must be those of the same network.
     """
     cuda = device.type == "cuda"
     state = torch.cuda.get_rng_state(device) if cuda else torch.get_rng_state()

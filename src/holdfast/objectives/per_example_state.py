@@ -1,4 +1,4 @@
-"""Where an objective keeps what it remembers of each training example."""
+"""Places of training examples in the per-example state of an objective."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ def places_of(who: str, examples: Tensor, indices: Tensor) -> Tensor:
     """Places of examples among the training examples, (N,).
 
     Args:
-        who: asks, for the message.
+        who: name of the objective, for the message.
         examples: indices of the training examples, rising, (n,).
-        indices: of those looked for, (N,).
+        indices: indices of the examples to place, (N,).
 
     Raises:
-        DataError: for an example that is none of them.
+        DataError: for an example that is none of the training examples.
     """
     indices = indices.to(examples.device)
     places = torch.searchsorted(examples, indices).clamp(max=len(examples) - 1)

@@ -45,11 +45,11 @@ class PolicyTraining:
 
     .. math:: \alpha^* = \infty \text{ if } \alpha_t \le \alpha_0 > 0, \text{ else } 0.
 
-    An example meets one of the :math:`T` strengths each time it is seen, and each of them once before any comes again;
+    An example is attacked at one of the :math:`T` strengths each time it is seen, at each once before any comes again;
     images that come without augmentation are attacked once for each strength. :math:`z_\theta` is found by PGD through
-    everything, the policy included, in 1 to `steps` steps, a number that is drawn for each example; what is best there
-    nobody knows, so that cross entropy alone is taken. The policy is in eval mode for that attack, and then sees all
-    three kinds of images in one batch, so that BatchNorm does not tell it their kind.
+    everything, the policy included, in 1 to `steps` steps, a number that is drawn for each example; the best choice
+    there is unknown, so the loss is the cross entropy alone. The policy is in eval mode for that attack, and then sees
+    all three kinds of images in one batch, so that BatchNorm does not reveal their kind.
 
     :math:`\alpha_0` is where the accuracies of the two classifiers cross, on validation images where there are any: on
     images that it was trained with, the robust classifier looks better than it is.
@@ -59,7 +59,7 @@ class PolicyTraining:
 
     Args:
         threat: the set that attacks search.
-        steps: of PGD, which starts at the image.
+        steps: number of steps of PGD, which starts at the image.
         step_size: in the threat's units; None for steps that are 2.5 radii long together.
         strengths: :math:`\alpha_t`, rising.
         alpha_0: :math:`\alpha_0`; None to find it before the first step.
@@ -78,7 +78,7 @@ class PolicyTraining:
     loss: PolicyLoss = field(default_factory=PolicyLoss)
 
     fixed_threat: ClassVar[bool] = True
-    """Attacked images are kept from epoch to epoch, so that their budget cannot grow."""
+    """Attacked images are kept from epoch to epoch, so their budget cannot grow."""
 
     def __post_init__(self) -> None:
         require_metric_threat("policy", self.threat)
@@ -91,12 +91,12 @@ class PolicyTraining:
 
     @property
     def loss_passes(self) -> Passes:
-        """Of the loss alone, for three kinds of images."""
+        """Passes of the loss alone, for three kinds of images."""
         return Passes(3, 3)
 
     @property
     def passes(self) -> Passes:
-        """Of one step in which no attacked image is remembered; the adaptive attack counts with its mean."""
+        """Passes of one step without stored attacked images; the adaptive attack counts with its mean."""
         mean = self.steps // 2 + 1
         return Passes(self.steps + 1, self.steps) + Passes(mean, mean) + self.loss_passes
 
@@ -115,7 +115,7 @@ class PolicyTraining:
 
 
 class Choosing(nn.Module):
-    r"""The objective with its memory: :math:`\alpha_0`, and how often each example was seen.
+    r"""The objective with its state: :math:`\alpha_0`, and how often each example was seen.
 
     Args:
         objective: its settings.
@@ -146,7 +146,7 @@ class Choosing(nn.Module):
         return Hooks(meet=self.meet, prepare=self.prepare)
 
     def meet(self, train: Examples, validation: Examples | None, *, augmented: bool) -> None:
-        """Keep the images at hand: to remember attacked ones, and to find the crossing."""
+        """Keep the images, to store attacked ones and to find the crossing."""
         self._judged = train if validation is None else validation
         if not augmented and fits_in_memory(train, self.objective.strengths):
             self._remembered = Remembered(self.attack, self._composite[0], train, self.objective.strengths)
@@ -154,7 +154,7 @@ class Choosing(nn.Module):
     def forward(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
         """Terms of a batch."""
         rng, x = streams(rng, x), x.detach()
-        for _ in self.prepare(rng.indices, x):  # nothing is left to do where the loop has asked for it before
+        for _ in self.prepare(rng.indices, x):  # nothing is left to do where the loop has done it before
             pass
         aim, which = self._aimed(x, y, rng.indices)
         # Of the network itself: a wrapper for several devices waits in each pass for the others, whose steps differ.
@@ -180,14 +180,14 @@ class Choosing(nn.Module):
         return Terms(total, {"clean": clean, "aimed": aim, "adaptive": through, **shares, "beta_0": threshold})
 
     def prepare(self, index: Tensor, like: Tensor) -> Iterator[tuple[int, int]]:
-        """Find the crossing, and attack what these examples will need; yields how many pieces are made, of how many."""
+        """Find the crossing, and make the attacks that these examples need; yields the pieces done, of how many."""
         looks, missing = self._looks(), self._missing(index)
         pieces = itertools.chain(self._cross(looks, like), self._remember(missing, like))
         for done, _ in enumerate(pieces, 1):
             yield done, len(looks) + len(missing)
 
     def _looks(self) -> list[Tensor]:
-        """Rows of the images to find the crossing on; none where it is known."""
+        """Rows of the images for the crossing; none where it is known."""
         if not bool(self.alpha_0.isnan()):
             return []
         if self._judged is None:
@@ -219,7 +219,7 @@ class Choosing(nn.Module):
             yield
 
     def _turns(self, places: Tensor) -> Tensor:
-        """Which strength each of these examples meets next, (N,)."""
+        """The next strength for each of these examples, (N,)."""
         visits = zip((places // BLOCK).tolist(), self.seen[places].tolist(), strict=True)
         return torch.tensor([turn(len(self.objective.strengths), *visit) for visit in visits], dtype=torch.int64)
 
@@ -253,12 +253,12 @@ class Choosing(nn.Module):
 
 
 def turn(kinds: int, block: int, visit: int) -> int:
-    """Which of the strengths the examples of a block meet when they are seen for this time, from 0.
+    """The number of the strength at which the examples of a block are attacked on this visit, counted from 0.
 
-    Neighbours share it, so that a whole block is wanted in the same epoch. As many blocks as there are strengths meet
+    Neighbours share it, so that a whole block is needed in the same epoch. As many blocks as there are strengths use
     all of them in an epoch, and each block does in as many epochs. From one epoch to the next the order is random: with
-    rising strengths, a policy that knows images again would be led astray, since what was right of an image the last
-    times foretells what is wrong the next time.
+    rising strengths, a policy that recognises images would be misled, since the right choices for an image on past
+    visits predict the wrong one for the next.
     """
     return _order(kinds, visit // kinds)[(block + visit) % kinds]
 
@@ -271,7 +271,7 @@ def _order(kinds: int, cycle: int) -> list[int]:
 
 @dataclass(frozen=True)
 class _Batch:
-    """A batch as if it were all images there are."""
+    """A batch in place of the whole data set."""
 
     x: Tensor
     y: Tensor

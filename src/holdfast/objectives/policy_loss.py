@@ -1,4 +1,4 @@
-"""What a policy pays for its choice between two classifiers."""
+"""The loss of a policy's choice between two classifiers."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class PolicyLoss:
     the accurate one should (:math:`\alpha^* = 0`).
 
     Args:
-        c1: what a right answer still pays for a wrong choice.
-        c2: what a right choice still pays for a wrong answer.
+        c1: cost of a wrong choice that remains when the answer is right.
+        c2: cost of a wrong answer that remains when the choice is right.
         c3: how far beyond 0 the choice must be to count as made.
     """
 

@@ -48,12 +48,12 @@ class MCR:
 class MSCR:
     r"""The margin smoothed certified radius, :math:`r = -\bar L_M / (\sqrt2 K)` with the smoothed margin of equation 7.
 
-    The moments of the logits are propagated, not sampled. The radius is a little too large and certifies nothing;
-    `smoothed_margin` among the certificates does.
+    The moments of the logits are propagated, not sampled. The radius is a little too large and certifies nothing; the
+    certificate is `smoothed_margin`.
 
     Args:
         d: the target.
-        sigma: standard deviation of the noise in [0, 1] pixel units; the paper's grids name its square.
+        sigma: standard deviation of the noise in [0, 1] pixel units; the paper's grids give its square.
         constant: :math:`K`, the network's Lipschitz constant.
     """
 
@@ -78,7 +78,7 @@ class Zhen:
 
     Args:
         d: the target.
-        sigma: standard deviation of the noise in [0, 1] pixel units; the paper's grids name its square.
+        sigma: standard deviation of the noise in [0, 1] pixel units; the paper's grids give its square.
 
     Reference:
         Zhen, Chakraborty, Singh, Simpler Certified Radius Maximization by Propagating Covariances, CVPR 2021,

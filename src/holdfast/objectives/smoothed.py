@@ -20,7 +20,7 @@ class SmoothedCrossEntropy:
     r"""SC-SCE: :math:`-\log \mathrm{softmax}(\mu)_c` of the logits' means under Gaussian noise.
 
     Args:
-        sigma: standard deviation of the noise in [0, 1] pixel units; the paper's grid names its square.
+        sigma: standard deviation of the noise in [0, 1] pixel units; the paper's grid gives its square.
 
     Reference:
         Crespo, Teramae, Smoothed Robustness Analysis, TMLR, section 4.1.

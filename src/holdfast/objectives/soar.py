@@ -25,7 +25,7 @@ ESTIMATORS: tuple[Estimator, ...] = ("root_mean_square", "mean", "scaled_mean")
 
 @dataclass(frozen=True, kw_only=True)
 class SOAR:
-    r"""Cross entropy at a nearby point, and a bound on what the loss may gain from there, to second order.
+    r"""Cross entropy at a nearby point, and a second-order bound on how much the loss may rise from there.
 
     .. math:: \mathrm{CE}(x') + \lambda \min\Bigl(c,\ \frac{\rho^2 + 1}{2}\, \|H z\|_2\Bigr), \qquad
         H = \begin{pmatrix} \nabla^2\ell & \nabla\ell \\ \nabla\ell^\top & 1 \end{pmatrix}(x'),
@@ -36,7 +36,7 @@ class SOAR:
     :math:`\ell_2` and :math:`\ell_1`; at the start `zero`, with :math:`\epsilon` in place of :math:`\epsilon / 2`.
     :math:`x'` is not differentiated. The constant :math:`-1/2` of the bound is left out.
 
-    The thesis says :math:`E\|H z\| = \|H\|_F` (equation 3.8), which is wrong: :math:`E\|H z\|^2 = \|H\|_F^2`, and so
+    The thesis states :math:`E\|H z\| = \|H\|_F` (equation 3.8), which is wrong: :math:`E\|H z\|^2 = \|H\|_F^2`, and so
     :math:`E\|H z\|` is smaller. Its bound (3.7) fails, for instance, for :math:`d = 1`, :math:`\nabla\ell = 1/2`,
     :math:`\nabla^2\ell = 1/4` and :math:`\epsilon = 1`. It holds for two estimates of the norm of :math:`H`:
     `root_mean_square`, :math:`(\frac1n \sum \|H z_i\|^2)^{1/2}`, in the limit of many draws; and `scaled_mean`,
@@ -44,21 +44,21 @@ class SOAR:
     `mean` is the printed one. With one draw the first and the last are the same number.
 
     Layers such as dropout draw the same for both gradients of the difference. A network with BatchNorm in train mode
-    has no gradients of single examples; the thesis reports that SOAR fails there. It also starts from a network
+    has no gradients of single examples; the thesis reports that SOAR fails there. The thesis also starts from a network
     trained without SOAR, and stops early.
 
     Args:
         threat: the ball of the adversary.
         start: :math:`x'`: after one step of PGD, at random, or the image itself (`zero`).
-        draws: :math:`n`, of :math:`z`.
+        draws: :math:`n`, number of draws of :math:`z`.
         step: :math:`h` of the finite difference
             :math:`\nabla^2\ell\, z_d \approx \|z_d\| (\nabla\ell(x' + h z_d / \|z_d\|) - \nabla\ell(x')) / h`; None for
             exact products.
-        loss: :math:`\ell`, what the step of PGD climbs and the regulariser holds down. The other term stays the cross
+        loss: :math:`\ell`, which the step of PGD raises and the regulariser limits. The other term stays the cross
             entropy.
-        estimator: of the norm of :math:`H`.
-        clip: :math:`c`, of each example; where it is reached, the regulariser has no gradient. None for none.
-        weight: :math:`\lambda`; 1 in the thesis. Without the clip a small weight keeps a young network from collapsing.
+        estimator: estimator of the norm of :math:`H`.
+        clip: :math:`c`, of each example; where it is reached, the regulariser has no gradient. None for no clip.
+        weight: :math:`\lambda`; 1 in the thesis. Without the clip a small weight prevents collapse early in training.
 
     Reference:
         Ma, Faghri, Papernot, Farahmand, SOAR: Second-Order Adversarial Regularization, 2020, arXiv:2004.01832, and Ma,
@@ -93,7 +93,7 @@ class SOAR:
 
     @property
     def passes(self) -> Passes:
-        """Of one step: the start, the gradient at it, the products and the weights."""
+        """Passes of one step: the start, the gradient at it, the products and the weights."""
         products = Passes(0 if self.step is None else self.draws, self.draws)
         return COSTS[self.start] + Passes(1, 2) + products
 
@@ -148,7 +148,7 @@ def augmented_product(gradient: Tensor, bent: Tensor, direction: Tensor, last: T
 
 
 def estimate(lengths: Tensor, estimator: Estimator) -> Tensor:
-    r"""An estimate of a norm of :math:`H`, (N,), of :math:`\|H z_i\|`, (draws, N)."""
+    r"""An estimate of a norm of :math:`H`, (N,), from :math:`\|H z_i\|`, (draws, N)."""
     if estimator == "root_mean_square":
         return norm(lengths.T) / math.sqrt(len(lengths))
     return lengths.mean(0) * (math.sqrt(math.pi / 2) if estimator == "scaled_mean" else 1.0)
@@ -158,7 +158,7 @@ def factor(threat: Threat, eps: float, x: Tensor) -> float:
     r""":math:`(\rho^2 + 1) / 2`: :math:`(d\epsilon^2 + 1) / 2` in :math:`\ell_\infty`.
 
     Args:
-        threat: whose norm it is.
+        threat: the threat, for its norm.
         eps: radius in that norm.
         x: images, of which only the shape counts.
     """
@@ -169,7 +169,7 @@ def enclosing_radius(threat: Threat, eps: float, x: Tensor) -> float:
     r""":math:`\rho = \max \|\delta\|_2` over :math:`\|\delta\| \le \epsilon`.
 
     Of an :math:`\ell_p` ball the farthest points are on the axes for :math:`p \le 2` and on the diagonal for
-    :math:`p \ge 2`, so that the norm of one diagonal tells it.
+    :math:`p \ge 2`, so that the norm of one diagonal gives it.
     """
     diagonal = torch.ones(1, *x.shape[1:], dtype=torch.float64)
     along = float(threat.distance(diagonal, torch.zeros_like(diagonal)))

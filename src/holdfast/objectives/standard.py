@@ -21,8 +21,8 @@ class Standard:
     .. math:: \frac1N \sum_i -\sum_k q_{ik} \log p_k(x_i), \quad q_{ik} = (1 - s)\,[k = y_i] + s / K
 
     Args:
-        label_smoothing: :math:`s`, the share of the label spread evenly over all classes; of labels that are soft
-            already, too.
+        label_smoothing: :math:`s`, the share of the label spread evenly over all classes; soft labels are smoothed,
+            too.
 
     Reference:
         Szegedy et al., Rethinking the Inception Architecture for Computer Vision, CVPR 2016, section 7 (smoothing).
@@ -45,5 +45,5 @@ class Standard:
 
 
 def mean_cross_entropy(model: Classifier, x: Tensor, y: Tensor) -> Tensor:
-    """The scalar that most objectives are built of."""
+    """Mean cross entropy of a batch, the scalar in most objectives."""
     return cross_entropy(model(x), y).mean()

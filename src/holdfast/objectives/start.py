@@ -1,13 +1,13 @@
 r"""Where a Taylor expansion of the loss starts: at the image, at a random point, or after one step of PGD.
 
-A network that is sure of an image has a loss that is flat there, and derivatives that say nothing about the loss
-further away. Half of the budget is spent on going to a less certain point, the other half is left for the expansion, so
-that both together stay within the threat.
+A network that is sure of an image has a loss that is flat there, with derivatives that predict nothing about the loss
+farther away. Half of the budget is spent on a step to a less certain point, the other half is left for the expansion,
+so that both together stay within the threat.
 
 Reference:
     Ma, Understanding Adversarial Robustness in Deep Learning, thesis, Toronto 2025, section 3.3.4 and algorithm 3.1.
-    Differs: points are clipped to [0, 1]; the random start has half of the budget too, as the other start has, where
-    the thesis takes all of it.
+    Differs: points are clipped to [0, 1]; the random start uses half of the budget, like the other start, where the
+        thesis uses all of it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from holdfast.types import Classifier, Loss, Threat
 Start = Literal["pgd1", "random", "zero"]
 
 COSTS: dict[Start, Passes] = {"pgd1": Passes(1, 1), "random": Passes(0, 0), "zero": Passes(0, 0)}
-"""What finding the point costs."""
+"""Cost of finding the point."""
 
 
 def check_start(method: str, start: str, threat: Threat) -> None:
@@ -46,8 +46,8 @@ def starting_point(
     Args:
         start: `zero` for the image itself, with all of the radius left; the others spend half of it.
         threat: the whole budget.
-        loss: what one step of PGD climbs.
-        model: the classifier, asked in eval mode.
+        loss: the loss that one step of PGD raises.
+        model: the classifier, used in eval mode.
         x: images, (N, ...).
         y: labels.
         rng: random streams of the images.

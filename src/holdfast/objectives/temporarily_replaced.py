@@ -1,4 +1,4 @@
-"""Other tensors in the place of a network's own, for a while."""
+"""Temporary replacement of a network's tensors."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from torch import Tensor, nn
 def temporarily_replaced(
     whole: Sequence[object], tensors: Sequence[Tensor], others: Sequence[Tensor]
 ) -> Iterator[None]:
-    """Parameters or buffers of modules replaced for a while, wherever they occur; afterwards the very same as before.
+    """Replace parameters or buffers of modules wherever they occur, and put the same objects back afterwards.
 
     Not `torch.func.functional_call`: of a module that has two names, as in Fabric's wrapper, it puts the replacement
     back in place of the original.
 
     Args:
-        whole: the modules; anything else among them is passed over.
-        tensors: what is replaced.
-        others: by what.
+        whole: the modules; anything else among them is ignored.
+        tensors: the tensors to replace.
+        others: their replacements.
     """
     new = {id(old): other for old, other in zip(tensors, others, strict=True)}
     places = [

@@ -25,7 +25,7 @@ def warmup_share(warmup: float, step: int, steps: int) -> float:
     Args:
         warmup: share of training over which the budget rises; 0 for the full budget from the start.
         step: number of the step.
-        steps: of the whole training.
+        steps: number of steps of the whole training.
     """
     return min(1.0, (step + 1) / (warmup * steps)) if warmup > 0 else 1.0
 

@@ -34,8 +34,8 @@ class TRADES:
     Args:
         threat: the set :math:`S` and its geometry.
         beta: :math:`\beta`.
-        steps: of the ascent.
-        step_size: of the ascent, in the threat's units; None for 2.5 times the radius over the number of steps.
+        steps: number of steps of the ascent.
+        step_size: step size of the ascent, in the threat's units; None for 2.5 radii divided by the number of steps.
         batch_stats: what BatchNorm does, see `batch_stats`.
 
     Reference:
@@ -61,7 +61,7 @@ class TRADES:
 
     @property
     def passes(self) -> Passes:
-        """Of one step: the clean prediction for the attack, its steps, and the loss."""
+        """Passes of one step: the clean prediction for the attack, its steps, and the loss."""
         return Passes(1 + self.steps, self.steps) + self.loss_passes
 
     def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:

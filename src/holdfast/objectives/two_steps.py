@@ -1,4 +1,4 @@
-"""Adversarial objectives at work: first a search for points, then a loss there."""
+"""Adversarial objectives in two steps: a search for points, then a loss there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.types import Classifier, Hooks, Terms
 
 
 class Adversary(Protocol):
-    """The two steps of an objective, as functions of its fields; somebody else keeps the statistics."""
+    """The two steps of an objective, as functions of its fields; the statistics are kept elsewhere."""
 
     @property
     def batch_stats(self) -> BatchStats:
@@ -29,7 +29,7 @@ class Adversary(Protocol):
 
 
 class TwoSteps(nn.Module):
-    """An adversarial objective with its memory: statistics of BatchNorm, where clean and adversarial have their own.
+    """An adversarial objective with its state: statistics of BatchNorm, where clean and adversarial have their own.
 
     Args:
         objective: its settings.

@@ -46,7 +46,7 @@ class SGD:
             raise ValueError(f"nesterov needs a positive momentum, got {self.momentum}")
 
     def __call__(self, parameters: Iterable[Tensor]) -> TorchOptimizer:
-        """Make it."""
+        """Make the optimizer."""
         return torch.optim.SGD(
             parameters, self.lr, self.momentum, nesterov=self.nesterov, weight_decay=self.weight_decay
         )
@@ -76,7 +76,7 @@ class Adam:
             raise ValueError(f"hold must not be negative, got {self.hold}")
 
     def __call__(self, parameters: Iterable[Tensor]) -> TorchOptimizer:
-        """Make it."""
+        """Make the optimizer."""
         if not (self.hold or self.unit_gradient):
             return torch.optim.Adam(parameters, self.lr, self.betas, weight_decay=self.weight_decay)
         return _PatientAdam(
@@ -128,7 +128,7 @@ class AdamW:
         _check(self)
 
     def __call__(self, parameters: Iterable[Tensor]) -> TorchOptimizer:
-        """Make it."""
+        """Make the optimizer."""
         return torch.optim.AdamW(parameters, self.lr, self.betas, weight_decay=self.weight_decay)
 
 
@@ -152,7 +152,7 @@ class RMSProp:
         _check(self)
 
     def __call__(self, parameters: Iterable[Tensor]) -> TorchOptimizer:
-        """Make it."""
+        """Make the optimizer."""
         return torch.optim.RMSprop(
             parameters, self.lr, self.decay, momentum=self.momentum, weight_decay=self.weight_decay
         )
@@ -179,7 +179,7 @@ class SignSGD:
         _check(self)
 
     def __call__(self, parameters: Iterable[Tensor]) -> TorchOptimizer:
-        """Make it."""
+        """Make the optimizer."""
         return _SignSGD(parameters, {"lr": self.lr, "momentum": self.momentum, "weight_decay": self.weight_decay})
 
 

@@ -21,7 +21,7 @@ class Schedule(Protocol):
 
 @dataclass(frozen=True)
 class Constant:
-    """Always 1."""
+    """The multiplier 1 at all times."""
 
     def __call__(self, time: float, total: float) -> float:
         """The multiplier."""
@@ -34,7 +34,7 @@ class MultiStep:
 
     Args:
         milestones: epochs at which the rate drops.
-        gamma: by which factor.
+        gamma: factor of each drop.
     """
 
     milestones: tuple[float, ...]
