@@ -14,8 +14,9 @@ are *removed*.
 
 Reference:
     Ma, Pan, Farahmand, Understanding the Robustness Difference between Stochastic Gradient Descent and Adaptive
-    Gradient Methods, TMLR 2023, arXiv:2308.06703, section 3 and appendix C. The mask printed there for low-pass
-    filters keeps the high frequencies and compares a square with a length; `low_pass_mask` is what it is meant to be.
+    Gradient Methods, TMLR 2023, arXiv:2308.06703. Ma, Understanding Adversarial Robustness in Deep Learning, thesis,
+    Toronto 2025, section 4.3 and appendix 4.C, where the mask printed for low-pass filters keeps the high frequencies
+    and compares a square with a length; `low_pass_mask` is what it is meant to be.
 """
 
 from __future__ import annotations

@@ -27,7 +27,8 @@ class LowPass:
 
     Reference:
         Ma, Pan, Farahmand, Understanding the Robustness Difference between Stochastic Gradient Descent and Adaptive
-        Gradient Methods, TMLR 2023, arXiv:2308.06703, appendix C, whose printed mask is inverted.
+        Gradient Methods, TMLR 2023, arXiv:2308.06703. Ma, Understanding Adversarial Robustness in Deep Learning,
+        thesis, Toronto 2025, section 4.3.1 and appendix 4.C, whose printed mask is inverted.
     """
 
     share: float = 0.5
@@ -86,9 +87,8 @@ class BandNoise:
         draw: number of the draw; other numbers give independent noise.
 
     Reference:
-        Ma, Pan, Farahmand, Understanding the Robustness Difference between Stochastic Gradient Descent and Adaptive
-        Gradient Methods, TMLR 2023, arXiv:2308.06703, section 3.2. Differs: each image has noise of its own, as in the
-        authors' code; the text gives all images the same ten noises.
+        As for `LowPass`, section 4.3.2. Differs: each image has noise of its own, as in the authors' code; the text
+        gives all images the same ten noises.
     """
 
     band: int
