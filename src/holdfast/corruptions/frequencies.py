@@ -16,7 +16,11 @@ from holdfast.rng import Streams, streams
 
 @dataclass(frozen=True, kw_only=True)
 class LowPass:
-    r"""The image without its highest frequencies: :math:`\mathrm{clip}(C^T (M \odot C x C^T)\, C)`.
+    r"""The image without its highest frequencies.
+
+    .. math:: z = \mathrm{clip}\bigl(C^T (M \odot C x C^T)\, C\bigr)
+
+    :math:`C` is the cosine transform and :math:`M` the mask of the coefficients that stay.
 
     Args:
         share: of the coefficients of the cosine transform that are removed, in (0, 1). The authors' command line takes
@@ -46,7 +50,9 @@ class LowPass:
 
 @dataclass(frozen=True, kw_only=True)
 class EnergyFilter:
-    r"""The image without its smallest coefficients: :math:`\mathrm{clip}(C^T (M(x) \odot C x C^T)\, C)`.
+    r"""The image without its smallest coefficients, its weakest frequencies.
+
+    .. math:: z = \mathrm{clip}\bigl(C^T (M(x) \odot C x C^T)\, C\bigr)
 
     Each image has its own mask, by the size of its coefficients averaged over channels, and one for all channels.
 
