@@ -22,6 +22,7 @@ ORDER = [
     "records",
     "facts",
     "arrays",
+    "wav",
     "yaml_text",
     "thrift",
     "parquet",

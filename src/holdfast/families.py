@@ -82,7 +82,10 @@ DATASETS: Registry[Any] = Registry(
         "mnist": "holdfast.data.idx:MNIST",
         "npy": "holdfast.data.npy:Npy",
         "npz": "holdfast.data.npz:Npz",
+        "spoken_digits": instance("holdfast.data.waveforms:Waveforms", path="free_spoken_digits_8khz.npz"),
         "svhn": instance("holdfast.data.svhn:Svhn"),
+        "wav_folder": "holdfast.data.wav_folder:WavFolder",
+        "waveforms": "holdfast.data.waveforms:Waveforms",
     },
 )
 """Sources by name: an instance to use or to `dataclasses.replace`, or the class where a path is needed."""

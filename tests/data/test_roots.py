@@ -78,4 +78,4 @@ def test_real_data_when_there_is_some(name: str, sizes: tuple[int, int]) -> None
 
 def test_every_name_is_an_instance_or_a_class_with_a_path() -> None:
     for name, source in DATASETS.items():
-        assert isinstance(source, type) == (name in ("npy", "npz", "folder"))
+        assert isinstance(source, type) == (name in ("folder", "npy", "npz", "wav_folder", "waveforms"))

@@ -117,6 +117,18 @@ def npz_edited(content, draw, seeds):
     return zip_edited(content, draw, seeds, npy_edited)
 
 
+WAV_FIELDS = ((4, "<I"), (16, "<I"), (20, "<H"), (22, "<H"), (24, "<I"), (32, "<H"), (34, "<H"), (40, "<I"))
+"""Where the numbers of a header are, and their kinds."""
+
+
+def wav_edited(content, draw, seeds):
+    """A sound whose header says something else."""
+    at, kind = draw.choice(WAV_FIELDS)
+    size = struct.calcsize(kind)
+    number = draw.choice((0, 1, 2, 3, 7, 8, 24, 255, 65534, 2 ** (8 * size - 1), 2 ** (8 * size) - 1))
+    return content[:at] + struct.pack(kind, number) + content[at + size :]
+
+
 COLUMNS = (
     pl.Null,
     pl.Int8,

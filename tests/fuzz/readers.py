@@ -3,7 +3,7 @@
 import torch
 
 from holdfast import files
-from holdfast.data import Cifar10, Cifar100, Emnist, Folder, Idx, Npy, Npz, Svhn
+from holdfast.data import Cifar10, Cifar100, Emnist, Folder, Idx, Npy, Npz, Svhn, Waveforms, WavFolder
 from holdfast.data.npy import SEVERITIES
 
 
@@ -108,6 +108,14 @@ def svhn(place):
 
 def folder(place):
     return Folder(path=str(place / "data"))()
+
+
+def wav_folder(place):
+    return WavFolder(path=str(place / "data"), length=8)()
+
+
+def waveforms(place):
+    return Waveforms(path=str(place / "a.npz"), rate=8000, test_speakers=("a",))()
 
 
 def facts(place):

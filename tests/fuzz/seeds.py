@@ -4,6 +4,7 @@ import functools
 import gzip
 import io
 import tempfile
+import wave
 import zipfile
 from pathlib import Path
 
@@ -224,3 +225,21 @@ def png():
 
 def images():
     return [_picture(kind) for kind in ("JPEG", "BMP", "PPM", "TIFF", "WEBP")] + [_picture("TIFF", "L")]
+
+
+def wav():
+    contents = []
+    for width, channels in ((1, 1), (2, 1), (3, 2), (4, 2)):
+        buffer = io.BytesIO()
+        with wave.open(buffer, "wb") as file:
+            file.setparams((channels, width, 8000, 0, "NONE", ""))
+            file.writeframes(pixels(6 * width * channels).tobytes())
+        contents.append(buffer.getvalue())
+    return contents
+
+
+def waveforms():
+    x, y = pixels(6, 16).view(np.int16), np.arange(6) % 2
+    arrays = {"x_train": x, "y_train": y, "x_test": x[:2], "y_test": y[:2], "rate": np.array(8000)}
+    arrays |= {"speaker_train": np.arange(6) // 3, "speaker_test": y[:2], "speakers": np.array(["a", "b"])}
+    return [_npz(arrays, np.savez), _npz(arrays, np.savez_compressed)]

@@ -83,6 +83,8 @@ TARGETS = {
         "data/cat/1.png", seeds.png, readers.folder, (numeric_formats.png_edited, numeric_formats.picture_redrawn)
     ),
     "image": Target("data/cat/1.jpg", seeds.images, readers.folder, (numeric_formats.picture_redrawn,)),
+    "wav": Target("data/cat/1.wav", seeds.wav, readers.wav_folder, (numeric_formats.wav_edited,)),
+    "waveforms": Target("a.npz", seeds.waveforms, readers.waveforms, (numeric_formats.npz_edited, formats.zip_edited)),
     "recipe on a page": Target("run/recipe.yaml", seeds.stored_recipes, readers.page, YAML, run_seeds.evaluated_run),
     "run.json": Target("run/run.json", run_seeds.run_json, readers.facts, JSON, run_seeds.evaluated_run),
     "run.json on a page": Target("run/run.json", run_seeds.run_json, readers.page, JSON, run_seeds.evaluated_run),

@@ -15,6 +15,8 @@ from holdfast.data.npy import Npy
 from holdfast.data.npz import Npz, write_npz
 from holdfast.data.roots import data_root, resolve
 from holdfast.data.svhn import Svhn
+from holdfast.data.wav_folder import WavFolder
+from holdfast.data.waveforms import Waveforms
 from holdfast.families import DATASETS
 
 __all__ = [
@@ -35,6 +37,8 @@ __all__ = [
     "Source",
     "Split",
     "Svhn",
+    "WavFolder",
+    "Waveforms",
     "channel_statistics",
     "checked",
     "data_root",

@@ -125,13 +125,20 @@ def checked(
     if len(checked_x) != len(checked_y):
         raise DataError(f"{where_y}: expected one label for each of {len(checked_x)} images, got {len(checked_y)}")
     if complete:
-        empty = (torch.bincount(checked_y, minlength=len(classes)) == 0).nonzero()
-        if len(empty):
-            label = int(empty[0])
-            raise DataError(
-                f"{where_y}: expected examples of every class, got none of class {label} '{classes[label]}'"
-            )
+        require_every_class(checked_y, classes, where_y)
     return Split(checked_x, checked_y, torch.arange(len(checked_y)))
+
+
+def require_every_class(y: Tensor, classes: Sequence[str], where: str) -> None:
+    """Refuse labels among which a class is missing.
+
+    Raises:
+        DataError: naming the first.
+    """
+    empty = (torch.bincount(y, minlength=len(classes)) == 0).nonzero()
+    if len(empty):
+        label = int(empty[0])
+        raise DataError(f"{where}: expected examples of every class, got none of class {label} '{classes[label]}'")
 
 
 def split_validation(split: Split, share: float, seed: int) -> tuple[Split, Split]:

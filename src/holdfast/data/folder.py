@@ -15,7 +15,8 @@ from PIL import Image
 
 from holdfast import files
 from holdfast.budget import require_budget
-from holdfast.data.dataset import Dataset, Split, checked, split_validation
+from holdfast.data.class_folders import ClassFolders, Cut, files_below
+from holdfast.data.dataset import Dataset, split_validation
 from holdfast.data.roots import existing
 from holdfast.errors import DataError, unknown
 
@@ -33,9 +34,6 @@ COPIES = 2
 
 MOST_STRETCHED = 100
 """How many times longer one side of an image may be than the other."""
-
-TESTS = ("test", "val", "valid", "validation")
-"""Directories that may hold the test split beside `train`; the first that exists does."""
 
 RESIZE = ("crop", "stretch")
 
@@ -71,41 +69,12 @@ class Folder:
 
     def __call__(self, root: Path | None = None) -> Dataset:
         """Read all images into memory."""
-        path = existing(self.path, root)
-        name = path.resolve().name
-        if (path / "train").is_dir() and _directories(path / "train"):  # not a class of that name
-            return self._in_two(path, name)
-        classes = _classes(path)
-        whole = self._split(path, classes, path, complete=True)
-        if self.holdout is None:
-            return Dataset(name, classes, None, whole)
-        return Dataset(name, classes, *split_validation(whole, self.holdout, self.seed))
+        return ClassFolders(existing(self.path, root), SUFFIXES, "image", self._stack).read(self._cut)
 
-    def _in_two(self, path: Path, name: str) -> Dataset:
-        tests = [path / test for test in TESTS if (path / test).is_dir()]
-        if not tests:
-            raise DataError(f"{path}: expected a directory {', '.join(TESTS[:-1])} or {TESTS[-1]} beside train")
-        if self.holdout is not None:
-            raise DataError(f"{path}: has its own test split {tests[0].name}, expected no holdout, got {self.holdout}")
-        classes = _classes(path / "train")
-        for directory in _directories(tests[0]):
-            if directory.name not in classes:
-                raise DataError(f"{directory}: a class that train does not have: {unknown(directory.name, classes)}")
-        train = self._split(path / "train", classes, path, complete=True)
-        test = self._split(tests[0], classes, path)
-        return Dataset(name, classes, train, test)
-
-    def _split(self, path: Path, classes: Sequence[str], within: Path, *, complete: bool = False) -> Split:
-        paths, labels = [], []
-        for label, name in enumerate(classes):
-            pictures = pictures_below(path / name, within)
-            if complete and not pictures:
-                raise DataError(f"{path / name}: expected images of class '{name}', got none")
-            paths += pictures
-            labels += [label] * len(pictures)
-        if not paths:
-            raise DataError(f"{path}: expected images, got none")
-        return checked(self._stack(paths), np.array(labels), classes, str(path))
+    @property
+    def _cut(self) -> Cut | None:
+        share = self.holdout
+        return None if share is None else lambda whole, _: split_validation(whole, share, self.seed)
 
     def _stack(self, paths: Sequence[Path]) -> NDArray[np.uint8]:
         """Pixels (N, C, H, W) of files that give equal sizes."""
@@ -168,35 +137,9 @@ def crop(image: Image.Image, size: int) -> Image.Image:
 
 
 def pictures_below(path: Path, within: Path) -> list[Path]:
-    """Image files below a directory, sorted; hidden ones are skipped.
-
-    Raises:
-        DataError: for one that is not a regular file in the directory `within`, such as a link that leads out of it.
-    """
-    pictures = sorted(
-        file
-        for file in (path.rglob("*") if path.is_dir() else ())
-        if file.suffix.lower() in SUFFIXES and not file.name.startswith(".") and not file.is_dir()
-    )
-    inside = within.resolve()
-    for file in pictures:
-        if not file.is_file() or not file.resolve().is_relative_to(inside):
-            what = "a link that leads out of the directory" if file.is_file() else "a special file"
-            raise DataError(f"{file}: expected an image file, got {what}; copy the image there")
-    return pictures
+    """Image files below a directory; see `files_below`."""
+    return files_below(path, within, SUFFIXES, "image")
 
 
 def _scale(image: Image.Image, width: int, height: int) -> Image.Image:
     return image.resize((width, height), Image.Resampling.BILINEAR)
-
-
-def _directories(path: Path) -> list[Path]:
-    return sorted(entry for entry in path.iterdir() if entry.is_dir() and not entry.name.startswith("."))
-
-
-def _classes(path: Path) -> tuple[str, ...]:
-    names = tuple(directory.name for directory in _directories(path)) if path.is_dir() else ()
-    if not names:
-        hint = "for IDX, CIFAR or MATLAB files give the data set's name, and the directory as data root"
-        raise DataError(f"{path}: expected one directory of images per class, got none ({hint})")
-    return names

@@ -51,7 +51,19 @@ def read_npz(path: Path, name: str, classes: Sequence[str] | None = None, *, coa
         DataError: for a damaged file, a missing array, pickled objects, or arrays that are not images and labels.
     """
     suffix = "_coarse" if coarse else ""
-    arrays = _load(path)
+    arrays = load_arrays(path, WANTED)
+    parts = parts_of(arrays, path, suffix)
+    names = class_names(arrays, [arrays[f"y_{part}{suffix}"] for part in parts], classes, path, coarse)
+    splits = {part: _split(arrays, part, suffix, names, path) for part in parts}
+    return Dataset(name, names, splits.get("train"), splits["test"])
+
+
+def parts_of(arrays: Arrays, path: Path, suffix: str = "") -> list[str]:
+    """Which of "train" and "test" an archive has.
+
+    Raises:
+        DataError: when one of its arrays is missing, or the test split is.
+    """
     for array in ("x_test", f"y_test{suffix}"):
         if array not in arrays:
             raise DataError(f"{path}: expected an array {array}, got {', '.join(sorted(arrays)) or 'none'}")
@@ -60,9 +72,7 @@ def read_npz(path: Path, name: str, classes: Sequence[str] | None = None, *, coa
         for array in (f"x_{part}", f"y_{part}{suffix}"):
             if array not in arrays:
                 raise DataError(f"{path}: expected an array {array} too, got {', '.join(sorted(arrays))}")
-    names = _class_names(arrays, [arrays[f"y_{part}{suffix}"] for part in parts], classes, path, coarse)
-    splits = {part: _split(arrays, part, suffix, names, path) for part in parts}
-    return Dataset(name, names, splits.get("train"), splits["test"])
+    return parts
 
 
 def write_npz(dataset: Dataset, path: Path) -> None:
@@ -107,9 +117,10 @@ def _split(arrays: Arrays, part: str, suffix: str, names: tuple[str, ...], path:
     return checked(x, arrays[f"y_{part}{suffix}"], names, where, complete=part == "train")
 
 
-def _class_names(
-    arrays: Arrays, labels: list[NDArray[Any]], classes: Sequence[str] | None, path: Path, coarse: bool
+def class_names(
+    arrays: Arrays, labels: list[NDArray[Any]], classes: Sequence[str] | None, path: Path, coarse: bool = False
 ) -> tuple[str, ...]:
+    """The names that an archive has, else the caller's, else the labels."""
     keys = ("coarse_names",) if coarse else ("class_names", "fine_names")
     for key in keys:
         if key in arrays:
@@ -121,7 +132,7 @@ def _class_names(
     return label_names(labels, str(path))
 
 
-def _load(path: Path) -> dict[str, NDArray[Any]]:
-    """All arrays of an archive that holdfast reads; others, which may be large, stay on disk."""
+def load_arrays(path: Path, wanted: tuple[str, ...]) -> dict[str, NDArray[Any]]:
+    """Arrays of an archive whose names begin in one of these ways; others, which may be large, stay on disk."""
     files.require_regular(path, error=DataError)
-    return read_archive(path, str(path), lambda name: name.startswith(WANTED), error=DataError)
+    return read_archive(path, str(path), lambda name: name.startswith(wanted), error=DataError)
