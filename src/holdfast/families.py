@@ -40,6 +40,7 @@ MODELS: Registry[Any] = Registry(
         "densenet": instance("holdfast.models.densenet:DenseNet"),
         "mobilenetv3-small": instance("holdfast.models.mobilenet:MobileNetV3Small"),
         "vit-tiny": instance("holdfast.models.vit:ViT"),
+        "m5": instance("holdfast.models.m5:M5"),
         "lipschitz-mlp": instance("holdfast.models.lipschitz:LipschitzMLP"),
         "lipschitz-cnn": instance("holdfast.models.lipschitz:LipschitzCNN"),
         "python": "holdfast.models.external:Python",

@@ -392,6 +392,7 @@ MODEL_NAMES = [
     "densenet",
     "mobilenetv3-small",
     "vit-tiny",
+    "m5",
     "lipschitz-mlp",
     "lipschitz-cnn",
 ]

@@ -284,8 +284,9 @@ def test_stages_of_a_small_image_network_end_small(architecture):
     assert last.shape[2] in (4, 8)
 
 
-SMALLER = {"cnn", "lipschitz-cnn", "vit-tiny", "linear", "mlp", "lipschitz-mlp"}
-"""Networks whose first layer makes maps smaller (an even kernel, four neighbours to channels, patches) or has none."""
+SMALLER = {"cnn", "lipschitz-cnn", "vit-tiny", "linear", "mlp", "lipschitz-mlp", "m5"}
+"""Networks whose first layer makes maps smaller (an even kernel, a stride, four neighbours to channels, patches) or has
+none."""
 
 
 @pytest.mark.parametrize("shape", [(3, 16, 16), (1, 28, 32)], ids=str)

@@ -69,16 +69,17 @@ def scaled(channels: int, width: float) -> int:
 def convolution(
     inputs: int,
     outputs: int,
-    kernel: int = 3,
+    kernel: int | tuple[int, int] = 3,
     *,
-    stride: int = 1,
+    stride: int | tuple[int, int] = 1,
     padding: int | None = None,
     groups: int = 1,
     bias: bool = False,
 ) -> nn.Conv2d:
     """A convolution with He's weights; without a padding of their own, odd kernels at stride 1 keep the size."""
-    padding = (kernel - 1) // 2 if padding is None else padding
-    layer = nn.Conv2d(inputs, outputs, kernel, stride=stride, padding=padding, groups=groups, bias=bias)
+    sides = (kernel, kernel) if isinstance(kernel, int) else kernel
+    around = ((sides[0] - 1) // 2, (sides[1] - 1) // 2) if padding is None else padding
+    layer = nn.Conv2d(inputs, outputs, kernel, stride=stride, padding=around, groups=groups, bias=bias)
     return _he(layer)
 
 
@@ -88,7 +89,13 @@ def dense(inputs: int, outputs: int) -> nn.Linear:
 
 
 def conv_norm(
-    inputs: int, outputs: int, kernel: int = 3, *, norm: Norm, stride: int = 1, groups: int = 1
+    inputs: int,
+    outputs: int,
+    kernel: int | tuple[int, int] = 3,
+    *,
+    norm: Norm,
+    stride: int | tuple[int, int] = 1,
+    groups: int = 1,
 ) -> tuple[nn.Module, nn.Module]:
     """A convolution and the normalisation after it."""
     layer = convolution(inputs, outputs, kernel, stride=stride, groups=groups, bias=norm == "none")
