@@ -124,6 +124,7 @@ OBJECTIVES: Registry[type[Objective]] = Registry(
         "fast": "holdfast.objectives.fast:Fast",
         "free": "holdfast.objectives.free:Free",
         "awp": "holdfast.objectives.awp:AWP",
+        "sam": "holdfast.objectives.sam:SAM",
         "soar": "holdfast.objectives.soar:SOAR",
         "foar": "holdfast.objectives.foar:FOAR",
         "cure": "holdfast.objectives.cure:CURE",

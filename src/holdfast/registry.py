@@ -55,7 +55,7 @@ class Target:
             raise RecipeError(f"entry point '{self.path}' of package {self.package}: {error}") from error
 
 
-def instance(path: str, **fields: Any) -> Target:
+def instance(path: str, /, **fields: Any) -> Target:
     """An instance of a class, for recipes to change its fields."""
     return Target(path, fields)
 

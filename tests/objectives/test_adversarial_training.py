@@ -5,7 +5,7 @@ import torch
 
 from holdfast.attacks import PGD
 from holdfast.modes import evaluating
-from holdfast.objectives import AWP, MART, MMA, OBJECTIVES, TRADES, Adversarial, Fast, Free, Passes
+from holdfast.objectives import AWP, MART, MMA, OBJECTIVES, SAM, TRADES, Adversarial, Fast, Free, Passes
 from holdfast.objectives.noisy import CleanAndNoisy, Noisy
 from holdfast.rng import Streams
 from holdfast.testing.untouched import same_module
@@ -31,6 +31,7 @@ INSTANCES = {
     "awp of trades": AWP(objective=TRADES(threat=BALL, steps=4)),
     "awp of pgd": AWP(objective=Adversarial(attack=PGD3)),
     "awp of noise": AWP(objective=Noisy()),
+    "sam of trades": SAM(objective=TRADES(threat=BALL, steps=4)),
     "clean and noisy": CleanAndNoisy(),
 }
 
@@ -71,7 +72,7 @@ def test_pgd_training_states_at_most_a_look_more_than_the_thesis():
 
 @every()
 def test_no_gradient_of_weights_is_computed_in_the_search(objective, monkeypatch):
-    if hooks_of(objective).start is None or isinstance(objective, AWP | Free):
+    if hooks_of(objective).start is None or isinstance(objective, AWP | SAM | Free):
         pytest.skip("nothing is searched")
     model, asked, x = normed(2, dropout=0.0).train(), [], images(6)
     with torch.no_grad(), evaluating(model):

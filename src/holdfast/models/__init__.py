@@ -9,9 +9,6 @@ from torch import nn
 
 from holdfast.families import MODELS
 from holdfast.models.logits import LogitsOf, with_logits
-from holdfast.models.m5 import M5
-from holdfast.models.mlp import MLP
-from holdfast.models.mobilenet import MobileNetV3Small
 from holdfast.models.network import Architecture, Network, Normalise, normalise_channels, normalised
 from holdfast.models.weights import load_weights, read_metadata, read_state, to_safetensors, write_weights
 from holdfast.rng import derive

@@ -15,8 +15,8 @@ from holdfast.models.network import Network
 class M5:
     """Convolutions along the last axis, each with a normalisation and a max-pool of 4, and a global average.
 
-    All kernels are 1 x k, so that a waveform is an image of one row; rows of taller images are averaged in the end. Each
-    convolution is a stage.
+    All kernels are 1 x k, so that a waveform is an image of one row; rows of taller images are averaged in the end.
+    Each convolution is a stage.
 
     Args:
         channels: of the convolutions.
@@ -31,10 +31,10 @@ class M5:
     Reference:
         Dai et al., Very Deep Convolutional Neural Networks for Raw Waveforms, ICASSP 2017, arXiv:1610.00087, table 1
         (the defaults). `channels: [32, 32, 64, 64]` with `stride: 16` is the network that PyTorch's tutorial on speech
-        commands calls M5, with less than a thirtieth of the work. A. Ma, in the chapter on optimisers of his thesis, names M5 in
-        the table of networks and PreActResNet18 in the text on audio, and does not say which widths. Differs: zeros
-        around the signal (the tutorial has none), a last pool that may be shorter, so that short signals pass, a linear
-        head with bias after the average, and no bias before BatchNorm.
+        commands calls M5, with less than a thirtieth of the work. A. Ma, in the chapter on optimisers of his thesis,
+        names M5 in the table of networks and PreActResNet18 in the text on audio, and does not say which widths.
+        Differs: zeros around the signal (the tutorial has none), a last pool that may be shorter, so that short signals
+        pass, a linear head with bias after the average, and no bias before BatchNorm.
     """
 
     channels: tuple[int, ...] = (128, 128, 256, 512)

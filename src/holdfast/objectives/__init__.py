@@ -22,6 +22,7 @@ from holdfast.objectives.passes import Passes
 from holdfast.objectives.policy import PolicyTraining
 from holdfast.objectives.policy_loss import PolicyLoss
 from holdfast.objectives.radius import MCR, MSCR, Zhen
+from holdfast.objectives.sam import SAM
 from holdfast.objectives.smoothed import SmoothedCrossEntropy
 from holdfast.objectives.soar import SOAR
 from holdfast.objectives.standard import Standard
@@ -37,6 +38,7 @@ __all__ = [
     "MMA",
     "MSCR",
     "OBJECTIVES",
+    "SAM",
     "SOAR",
     "TRADES",
     "Adversarial",

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from holdfast.errors import ModelError
 from holdfast.objectives.arguments import require_nonnegative, require_positive
-from holdfast.objectives.centroids import everywhere
 from holdfast.objectives.passes import Passes
-from holdfast.objectives.temporarily_replaced import buffers_of, temporarily_replaced
+from holdfast.objectives.perturbed_weights import (
+    passes_with_loss_twice,
+    require_single_steps,
+    started,
+    terms_of_first_batch,
+    weight_gradients,
+)
 from holdfast.rng import Streams, streams
-from holdfast.types import Classifier, Hooks, Objective, Terms, hooks_of
+from holdfast.types import Classifier, Hooks, Objective, Terms
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,8 +53,7 @@ class AWP:
     def __post_init__(self) -> None:
         require_positive(gamma=self.gamma)
         require_nonnegative(warmup=self.warmup)
-        if hooks_of(self.objective).replays > 1:
-            raise ValueError("objective: expected one that takes one step for each batch, got one with replays")
+        require_single_steps(self.objective)
 
     @property
     def soft_labels(self) -> bool:
@@ -60,97 +62,28 @@ class AWP:
 
     @property
     def passes(self) -> Passes | None:
-        """Passes of one step: those of the objective, and its loss once more."""
-        passes: Passes | None = getattr(self.objective, "passes", None)
-        return None if passes is None else passes + getattr(self.objective, "loss_passes", passes)
+        """Of one step: those of the objective, and its loss once more."""
+        return passes_with_loss_twice(self.objective)
 
     def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
         """Terms of a first batch."""
-        rng = streams(rng, x)
-        started = self._inner(model, 0, rng.indices)  # only to search: what searches does not ask how many classes
-        inner = self.objective if hooks_of(started).search is None else started
-        return Perturbed(self, inner).forward(model, x, y, rng=rng)
+        return terms_of_first_batch(self, model, x, y, streams(rng, x))
 
     @property
     def hooks(self) -> Hooks:
         """The same with a count of its steps and what the objective remembers."""
-        return Hooks(start=lambda model, classes, examples: Perturbed(self, self._inner(model, classes, examples)))
+        return Hooks(start=partial(started, self))
 
-    def _inner(self, model: Any, classes: int, examples: Tensor) -> Objective:
-        start = hooks_of(self.objective).start
-        return self.objective if start is None else start(model, classes, examples)
-
-
-class Perturbed(nn.Module):
-    """The objective with its state, the number of steps.
-
-    Args:
-        settings: of the perturbation.
-        inner: the objective that is perturbed, started.
-    """
-
-    step: Tensor
-
-    def __init__(self, settings: AWP, inner: Objective) -> None:
-        super().__init__()
-        self.inner = inner
-        self.objective = settings
-        self.register_buffer("step", torch.zeros((), dtype=torch.int64))
-
-    @property
-    def objective(self) -> AWP:
-        """Settings of the perturbation and of the objective inside; setting them leaves what is remembered alone."""
-        return self.settings
-
-    @objective.setter
-    def objective(self, settings: AWP) -> None:
-        self.settings = settings
-        inner: Any = self.inner
-        if isinstance(inner, nn.Module):
-            inner.objective = settings.objective  # type: ignore[assignment]
-        else:
-            self.inner = settings.objective
-
-    @property
-    def hooks(self) -> Hooks:
-        """The alarm of the objective inside."""
-        return Hooks(alarm=hooks_of(self.inner).alarm)
-
-    def forward(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
-        """Terms of a batch, which counts as a step."""
-        if not isinstance(model, nn.Module):
-            raise ModelError(f"awp needs a network with weights to perturb, got {type(model).__name__}")
-        rng = streams(rng, x)
-        self.step = self.step + 1
-        if int(self.step) <= self.settings.warmup:
-            return self.inner(model, x, y, rng=rng)
-        loss, whole = self._loss(model, x, y, rng), (model, self.inner)
+    def moves(self, total: Tensor, model: nn.Module) -> Iterator[tuple[Tensor, Tensor]]:
+        """Every weight with its part of :math:`v`."""
         weights = [weight for weight in model.parameters() if weight.requires_grad and weight.dim() > 1]
-        remembered = buffers_of(whole)
-        with temporarily_replaced(whole, remembered, [buffer.clone() for buffer in remembered]):
-            trial = loss()
-        moves = perturbation(trial.total, weights, self.settings.gamma)
-        with temporarily_replaced(whole, weights, [weight + move for weight, move in zip(weights, moves, strict=True)]):
-            terms = loss()
-        return Terms(terms.total, {**terms.parts, "unperturbed": trial.total.detach()})
-
-    def _loss(self, model: Any, x: Tensor, y: Tensor, rng: Streams) -> Callable[[], Terms]:
-        """What is taken twice: the loss at points found once, or all of an objective that does not search."""
-        inner, hooks = self.inner, hooks_of(self.inner)
-        if hooks.search is None or hooks.loss is None:
-            return lambda: inner(model, x, y, rng=rng[:])
-        return partial(hooks.loss, model, x, y, hooks.search(model, x, y, rng=rng))
+        return zip(weights, perturbation(total, weights, self.gamma), strict=True)
 
 
 def perturbation(total: Tensor, weights: Sequence[Tensor], gamma: float) -> list[Tensor]:
     r""":math:`\gamma \|w\|\, g / \|g\|` for every weight, detached; zero where there is no gradient."""
-    if not weights:
-        return []
-    grads = torch.autograd.grad(total, weights, allow_unused=True)
-    dense = (torch.zeros_like(w) if grad is None else grad for w, grad in zip(weights, grads, strict=True))
-    summed = everywhere(*dense)
     tiny = torch.finfo(total.dtype).tiny
     return [
         gamma * weight.detach().norm() * grad / grad.norm().clamp(min=tiny)
-        for weight, grad in zip(weights, summed, strict=True)
+        for weight, grad in zip(weights, weight_gradients(total, weights), strict=True)
     ]
