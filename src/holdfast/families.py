@@ -43,6 +43,7 @@ MODELS: Registry[Any] = Registry(
         "m5": instance("holdfast.models.m5:M5"),
         "lipschitz-mlp": instance("holdfast.models.lipschitz:LipschitzMLP"),
         "lipschitz-cnn": instance("holdfast.models.lipschitz:LipschitzCNN"),
+        "in_basis": "holdfast.models.basis:InBasis",
         "python": "holdfast.models.external:Python",
         "timm": "holdfast.models.external:Timm",
         "torchvision": "holdfast.models.external:Torchvision",

@@ -73,6 +73,7 @@ from holdfast.corruptions import Linear as LinearCorruption
 from holdfast.ensembles import AdaptiveComposite, Composite, Probability
 from holdfast.losses import cross_entropy, difference_of_logits_ratio, margin
 from holdfast.models import MODELS
+from holdfast.models.basis import InBasis
 from holdfast.objectives import (
     AWP,
     CURE,
@@ -399,7 +400,7 @@ MODEL_NAMES = [
     "lipschitz-cnn",
 ]
 
-CHEAP_MODELS = {name: _narrow(name) for name in MODEL_NAMES}
+CHEAP_MODELS = {name: _narrow(name) for name in MODEL_NAMES} | {"in_basis": InBasis(network=_narrow("resnet10"))}
 
 
 def cheap(instances, name, family):
