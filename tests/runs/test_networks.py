@@ -258,6 +258,7 @@ def test_a_file_without_its_bases_is_refused(tmp_path, place):
     [
         ("train.objective=noisy", "train.objective: a composite of fixed strength has nothing to train"),
         ("train.init_from=runs/a", "train.init_from: a composite of fixed strength has nothing to train"),
+        ("train.freeze=features", "train.freeze: a composite of fixed strength has nothing to train"),
         ("model.composite.strength=-1", "strength must be a number from 0 to infinity, got -1"),
         ("model.composite.neighbours={k: 3}", "expected either robust or neighbours"),
         ("model.composite.robust=null", "expected either robust or neighbours"),

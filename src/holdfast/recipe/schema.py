@@ -157,6 +157,9 @@ class FabricRecipe:
         _at_least(1, devices=self.devices)
 
 
+Freeze = Literal["features"]
+"""What training may leave as it is."""
+
 MOST = 1_000_000
 
 
@@ -181,6 +184,8 @@ class TrainRecipe:
         fabric: device, precision and strategy.
         init_from: directory of a run of the same network, or its weights file, to start from instead of fresh weights;
             `{seed}` in it stands for the seed of the run.
+        freeze: `features` trains the head alone, on features that stay as they are, statistics of BatchNorm included;
+            beside `init_from` the head keeps its fresh weights, and the other run may have had other classes.
     """
 
     objective: Objective = field(default_factory=Standard)
@@ -196,6 +201,7 @@ class TrainRecipe:
     selection: Selection = field(default_factory=Selection)
     fabric: FabricRecipe = field(default_factory=FabricRecipe)
     init_from: str | None = None
+    freeze: Freeze | None = None
 
     def __post_init__(self) -> None:
         _at_least(1, epochs=self.epochs, batch_size=self.batch_size)
@@ -307,8 +313,8 @@ def _labels_fit(augment: tuple[Augmentation, ...], objective: Objective) -> None
 
 def _refuse_training_settings(train: TrainRecipe) -> None:
     """Refuse settings that need training; epochs and the like are allowed, for other variants of the recipe."""
-    training = {"objective": train.objective != Standard(), "init_from": train.init_from is not None}
-    for name, given in training.items():
+    changes = {"objective": train.objective != Standard(), "init_from": train.init_from, "freeze": train.freeze}
+    for name, given in changes.items():
         if given:
             raise ValueError(f"train.{name}: a composite of fixed strength has nothing to train; leave it out")
 

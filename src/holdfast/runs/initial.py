@@ -1,18 +1,21 @@
-"""Weights to start from: those of another run of the same network."""
+"""Weights to start from: those of another run of the same network, with its head or a fresh one."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from holdfast.errors import CheckpointError, RecipeError
-from holdfast.models import load_weights, read_state
+from holdfast.models import read_state
+from holdfast.models.weights import copy_weights, read_tensors
 from holdfast.runs.card import path_of, read_card
 from holdfast.runs.directory import Run
 
 
-def start_from(model: nn.Module, init_from: str, *, seed: int, run: Run) -> dict[str, Any]:
+def start_from(
+    model: nn.Module, init_from: str, *, seed: int, run: Run, fresh: nn.Module | None = None
+) -> dict[str, Any]:
     """Put the weights of another run into a network, normalisation of the images included.
 
     Args:
@@ -21,6 +24,8 @@ def start_from(model: nn.Module, init_from: str, *, seed: int, run: Run) -> dict
             stands for the seed.
         seed: of the run that is to start.
         run: that run; what its `run.json` says it started from before must be the same.
+        fresh: a part of the network that keeps its weights, such as the head, so that the other run may have had other
+            classes.
 
     Returns:
         Facts about the weights, for `run.json`.
@@ -32,7 +37,7 @@ def start_from(model: nn.Module, init_from: str, *, seed: int, run: Run) -> dict
     try:
         card = read_card(path)
         card.check(read_state(card.file))
-        load_weights(model, card.file)
+        copy_weights(model, read_tensors(card.file) | _weights_of(fresh, model), str(card.file))
     except CheckpointError as error:
         raise RecipeError(f"train.init_from: {error}") from error
     before = run.info().get("init_from", {}).get("sha256", card.hash)
@@ -42,3 +47,9 @@ def start_from(model: nn.Module, init_from: str, *, seed: int, run: Run) -> dict
             f"({before[:12]}); start over with --fresh"
         )
     return card.facts(path)
+
+
+def _weights_of(part: nn.Module | None, model: nn.Module) -> dict[str, Tensor]:
+    """Weights of a part of a network under their names in the network."""
+    names = (name for name, module in model.named_modules() if module is part)
+    return {f"{name}.{key}": weight for name in names for key, weight in part.state_dict().items()} if part else {}

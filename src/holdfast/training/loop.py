@@ -27,6 +27,7 @@ from holdfast.training.collapse import CollapseWatch, remedy
 from holdfast.training.composites import fit_composite
 from holdfast.training.cost import Cost, now, standard_step
 from holdfast.training.fabric import launch, seeded, set_up
+from holdfast.training.freezing import Frozen
 from holdfast.training.memory import without_smaller_batch
 from holdfast.training.records import Epoch, Preparation, Step, cut, line
 from holdfast.training.running_mean import RunningMean
@@ -103,9 +104,10 @@ class _Loop:
         self.given = network is not None
         self.raw = new_model(recipe, splits, self.bases or None, trust=trust) if network is None else network
         assert splits.train is not None, "data without training images are refused before"
+        self.frozen = Frozen(self.raw, train.freeze)
         initial = None
         if train.init_from is not None and not run.state.exists():  # else it goes on from a state of its own
-            initial = start_from(self.raw, train.init_from, seed=recipe.seed, run=run)
+            initial = start_from(self.raw, train.init_from, seed=recipe.seed, run=run, fresh=self.frozen.head)
         self.fabric = launch(train.fabric, device)
         if initial is not None and self.fabric.is_global_zero:
             run.record(init_from=initial)
@@ -184,7 +186,7 @@ class _Loop:
         if train.threat_warmup:  # a function of the step, so that nothing needs saving
             share = warmup_share(train.threat_warmup, self.step, train.epochs * self.per_epoch)
             self.objective.give_budget_share(share)
-        self.model.train()
+        self.frozen.train(self.model)
         again = f", replay {replay}" if replay else ""
         with self._own_randomness(again):
             rng = Streams(seed, f"objective in epoch {epoch}{again}", index)
@@ -201,7 +203,7 @@ class _Loop:
 
     def _standard_step(self, x: Tensor, y: Tensor) -> float:
         """What a standard step costs here and now, for comparison."""
-        self.model.train()
+        self.frozen.train(self.model)
         with self._own_randomness(", standard"):
             return standard_step(self.model, self.recipe.train.optimizer, x, y)
 
