@@ -15,6 +15,7 @@ from PIL import Image
 from holdfast import files
 from holdfast.arrays import read_archive
 from holdfast.errors import LedgerError
+from holdfast.report.waveform import is_waveform, picture_of_waveform
 
 SIDE = 96  # pixels on the page that a small image is magnified to, at most
 LIMIT = 12  # examples shown of one gallery
@@ -69,10 +70,12 @@ def magnification(largest: float) -> float:
 
 
 def picture_of(image: NDArray[np.floating]) -> Image.Image:
-    """A (C, H, W) image in eight bits: one channel is grey, three are colours, else they are averaged.
+    """A (C, H, W) image in eight bits: one channel is grey, three are colours, else they are averaged; sound is a curve.
 
     Values outside [0, 1], which noise without clipping has, look like 0 and 1.
     """
+    if is_waveform(image):
+        return picture_of_waveform(image[0, 0])
     shown = image if len(image) in (1, 3) else image.mean(axis=0, keepdims=True)
     pixels = np.rint(shown.clip(0, 1) * 255).astype(np.uint8)
     return Image.fromarray(pixels[0] if len(pixels) == 1 else np.ascontiguousarray(pixels.transpose(1, 2, 0)))
