@@ -68,7 +68,8 @@ def dct_1d(x: Tensor) -> Tensor:
     if size <= LONGEST:
         return x @ _dct_matrix(size).to(x).mT
     order = torch.cat((x[..., ::2], x[..., 1::2].flip(-1)), dim=-1)
-    return (torch.fft.fft(order) * _turns(size, x)).real
+    coefficients: Tensor = (torch.fft.fft(order) * _turns(size, x)).real
+    return coefficients
 
 
 def inverse_dct_1d(coefficients: Tensor) -> Tensor:

@@ -1,15 +1,15 @@
 """The methods keep the promises of their families, and do what their formulas say."""
 
 import torch
+from holdfast_example.entropy import Entropy
+from holdfast_example.label_smoothing import LabelSmoothing
+from holdfast_example.momentum import Momentum
 
 from holdfast.data import checked
 from holdfast.losses import cross_entropy
 from holdfast.testing import check_attack, check_objective, check_question
 from holdfast.testing.networks import images, labels, linear, smooth
 from holdfast.threat import L2, Linf
-from holdfast_example.entropy import Entropy
-from holdfast_example.label_smoothing import LabelSmoothing
-from holdfast_example.momentum import Momentum
 
 
 def test_the_attack_keeps_its_promises():

@@ -73,12 +73,16 @@ class Certificates:
         if not proofs:
             yield Note("Nothing was certified: no certifier, such as margin or smoothing, was run.", "missing")
             return
-        yield from (GUIDE, certificate_table(runs, proofs), *certified_charts(runs, proofs))
+        yield GUIDE
+        yield certificate_table(runs, proofs)
+        yield from certified_charts(runs, proofs)
         tables = certified_tables(runs, proofs, self.radii)
         yield from (Details(table.caption, [table], open=len(proofs) == 1) for table in tables)
         yield from (_fine(runs, one) for one in proofs if one.fine)
         if brackets := brackets_of(runs, proofs):
-            yield from (Heading("Between proof and attack"), BETWEEN_GUIDE, *map(bracket_chart, brackets))
+            yield Heading("Between proof and attack")
+            yield BETWEEN_GUIDE
+            yield from map(bracket_chart, brackets)
             yield from (Details(table.caption, [table]) for table in map(bracket_table, brackets))
         yield from untried(runs, proofs, brackets)
         if any(one.smoothed for one in proofs):

@@ -48,7 +48,8 @@ class Corruptions:
         if not results:
             return
         base, others = reference_of(self.reference, results)
-        yield from (GUIDE, *mean_tables(runs, results, base, self.reference or runs[results[0][0]].label))
+        yield GUIDE
+        yield from mean_tables(runs, results, base, self.reference or runs[results[0][0]].label)
         yield from image_doubts([*runs, *others])
         yield from severity_charts(runs, results)
         yield Details("Errors of each kind", error_maps(runs, results), open=len(results) == 1)

@@ -70,7 +70,7 @@ def magnification(largest: float) -> float:
 
 
 def picture_of(image: NDArray[np.floating]) -> Image.Image:
-    """A (C, H, W) image in eight bits: one channel is grey, three are colours, else they are averaged; sound is a curve.
+    """A (C, H, W) image in eight bits: one channel is grey, three are colours, others are averaged, sound is a curve.
 
     Values outside [0, 1], which noise without clipping has, look like 0 and 1.
     """

@@ -46,9 +46,11 @@ class Maps:
     def present(self, runs: Sequence[RunData]) -> Iterator[Item]:
         """One number for each curve, then heat maps."""
         if (table := areas(runs)) is not None:
-            yield from (AREAS, table)
+            yield AREAS
+            yield table
         if grids := grid_maps(runs):
-            yield from (GRIDS, *grids)
+            yield GRIDS
+            yield from grids
 
 
 def grid_maps(runs: Sequence[RunData]) -> list[Table]:

@@ -73,7 +73,9 @@ class Plane:
                     charts.append(plane_chart(points, mixed, labels, budget))
                     tables.append(plane_table(points, mixed, budget))
         if charts:
-            yield from (GUIDE, *charts, Details("Accuracy and robustness in numbers", tables))
+            yield GUIDE
+            yield from charts
+            yield Details("Accuracy and robustness in numbers", tables)
 
 
 def budgets(runs: Sequence[RunData], lines: Sequence[Mixture]) -> list[Budget]:

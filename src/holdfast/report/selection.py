@@ -55,8 +55,11 @@ class Selection:
         groups: dict[str, list[Measured]] = {}
         for one, group in results:
             groups.setdefault(group, []).append(one)
-        band = {"by": name, "accuracy": self.accuracy, "within": self.within}
-        return name, {group: select(members, **band) for group, members in groups.items()}
+        chosen: dict[str, Sequence[Measured]] = {
+            group: select(members, by=name, accuracy=self.accuracy, within=self.within)
+            for group, members in groups.items()
+        }
+        return name, chosen
 
 
 def same_checks(chosen: Mapping[str, Sequence[Measured]], name: str) -> bool:

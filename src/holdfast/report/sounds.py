@@ -49,4 +49,5 @@ def _samples(image: NDArray[np.floating], check: str) -> NDArray[np.float64]:
     """Samples in [-1, 1] of an input in [0, 1]."""
     if not is_waveform(image):
         raise LedgerError(f"{check}: expected sounds of shape (1, 1, L), got images of shape {image.shape}")
-    return 2 * image[0, 0].astype(np.float64) - 1
+    samples: NDArray[np.float64] = 2 * image[0, 0].astype(np.float64) - 1
+    return samples

@@ -144,7 +144,8 @@ def best_table(findings: Findings) -> Table:
     """Values and ranges of the front, or of the best few trials."""
     goals = [goal.label for goal in findings.goals]
     if len(goals) > 1:
-        shown, caption = findings.best, "Pareto front: trials that no other beats in everything, and their values."
+        shown = list(findings.best)
+        caption = "Pareto front: trials that no other beats in everything, and their values."
     else:
         shown = sorted(findings.complete, key=lambda trial: trial.values[0], reverse=findings.goals[0].maximize)[:SHOWN]
         caption = f"Best {len(shown)} of {several(len(findings.trials), 'trial')}, and their values."
