@@ -94,12 +94,12 @@ class L0:
         return fill(x, direction, far, gain.argsort(dim=1, descending=True))
 
 
-def _largest(weight: Tensor, target: Tensor, here: Tensor, count: float | Tensor) -> Tensor:
-    """`target` in the entries of largest weight that differ from `here`, as many as the count allows, `here` in others.
+def _largest(weight: Tensor, target: Tensor, base: Tensor, count: float | Tensor) -> Tensor:
+    """`target` in the entries of largest weight that differ from `base`, as many as the count allows, `base` in others.
 
     Entries that do not differ rank last and so use up no count; equal weights rank in their order.
     """
-    weight = torch.where(target != here, weight, -1).flatten(1)
+    weight = torch.where(target != base, weight, -1).flatten(1)
     rank = weight.argsort(dim=1, descending=True, stable=True).argsort(dim=1)
     limit = count.floor()[:, None] if isinstance(count, Tensor) else int(count)
-    return torch.where((rank < limit).view_as(here), target, here)
+    return torch.where((rank < limit).view_as(base), target, base)

@@ -133,7 +133,7 @@ def rescale(x: Tensor, direction: Tensor, radius: Tensor) -> Tensor:
     """
     space, slope = room(x, direction).flatten(1).square(), direction.flatten(1).square()
     wanted = radius.to(x).square()
-    nothing, tiny = space.new_zeros(()), torch.finfo(x.dtype).tiny
+    zero, tiny = space.new_zeros(()), torch.finfo(x.dtype).tiny
     u = wanted / slope.sum(1).clamp_min(tiny)
     before = torch.full_like(wanted, -1, dtype=torch.int64)
     for _ in range(slope.shape[1] + 1):
@@ -141,13 +141,13 @@ def rescale(x: Tensor, direction: Tensor, radius: Tensor) -> Tensor:
         count = at_the_wall.sum(1)
         if torch.equal(count, before):
             break
-        gained = torch.where(at_the_wall, space, nothing).sum(1)
-        rate = torch.where(at_the_wall, nothing, slope).sum(1)
+        gained = torch.where(at_the_wall, space, zero).sum(1)
+        rate = torch.where(at_the_wall, zero, slope).sum(1)
         u = torch.maximum(u, torch.where(rate > 0, (wanted - gained) / rate, u))
         before = count
-    too_far = space.where(slope > tiny, nothing).sum(1) <= wanted
+    too_far = space.where(slope > tiny, zero).sum(1) <= wanted
     if bool(too_far.any()):
-        last = (space / slope).where(slope > tiny, nothing).amax(1)  # what moves less moves by nothing
+        last = (space / slope).where(slope > tiny, zero).amax(1)  # coordinates of no slope do not move
         u = torch.where(too_far, last, u)
     return u.sqrt()
 

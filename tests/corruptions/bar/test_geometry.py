@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from holdfast.corruptions.bar.geometry import aspect, each, pixels, sample, side, uniform
+from holdfast.corruptions.bar.geometry import aspect, combined_cover, pixels, sample, side, uniform
 from holdfast.rng import Streams
 from tests.corruptions.bar.pictures import natural
 
@@ -43,7 +43,7 @@ def test_every_image_can_have_its_own_places():
 
 def test_layers_cover_what_none_leaves_clear():
     layers = torch.tensor([0.5, 0.2, 0.0, 0.9])
-    assert float(each(4, lambda i: layers[i].view(1))) == pytest.approx(1 - 0.5 * 0.8 * 0.1)
+    assert float(combined_cover(4, lambda i: layers[i].view(1))) == pytest.approx(1 - 0.5 * 0.8 * 0.1)
 
 
 def test_lengths_go_by_the_shorter_side():

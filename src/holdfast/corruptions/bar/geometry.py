@@ -65,8 +65,8 @@ def sample(x: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     return moved.clamp_(0, 1)  # four weights sum to 1 up to rounding only
 
 
-def each(count: int, cover: Callable[[int], Tensor]) -> Tensor:
-    r"""What several layers cover together, :math:`1 - \prod_i (1 - a_i)`, when layer i alone covers `cover(i)`."""
+def combined_cover(count: int, cover: Callable[[int], Tensor]) -> Tensor:
+    r"""The combined cover of several layers, :math:`1 - \prod_i (1 - a_i)`, where layer i alone covers `cover(i)`."""
     clear = 1 - cover(0)
     for layer in range(1, count):
         clear *= 1 - cover(layer)

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from holdfast.corruptions.bar.geometry import angle, aspect, each, pixels, precise, side, uniform
+from holdfast.corruptions.bar.geometry import angle, aspect, combined_cover, pixels, precise, side, uniform
 from holdfast.corruptions.bar.tables import SIDE
 from holdfast.rng import Streams
 
@@ -64,7 +64,7 @@ def lines(x: Tensor, level: float, rng: Streams) -> Tensor:
         )  # ends lie on pixels, as in the reference
         return thickness * (1 - distance(rows, columns, start, end)).clamp(min=0)
 
-    return x.lerp(x.new_tensor(GREY), each(count, cover)[:, None].to(x.dtype))
+    return x.lerp(x.new_tensor(GREY), combined_cover(count, cover)[:, None].to(x.dtype))
 
 
 def distance(rows: Tensor, columns: Tensor, start: tuple[Tensor, Tensor], end: tuple[Tensor, Tensor]) -> Tensor:

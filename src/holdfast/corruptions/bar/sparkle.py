@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from holdfast.corruptions.bar.geometry import aspect, each, pixels, precise, side, uniform
+from holdfast.corruptions.bar.geometry import aspect, combined_cover, pixels, precise, side, uniform
 from holdfast.corruptions.bar.tables import SIDE
 from holdfast.rng import Streams
 
@@ -30,7 +30,7 @@ def sparkles(x: Tensor, level: float, rng: Streams) -> Tensor:
         centre = uniform(rng, x, 2)
         return light(x, centre, rng, radius=radius, shortest=shortest, power=1)
 
-    white = each(round(5 * aspect(x)), cover)
+    white = combined_cover(round(5 * aspect(x)), cover)
     return x.lerp(x.new_ones(()), white[:, None].to(x.dtype))
 
 
@@ -39,8 +39,8 @@ def inverse_sparkles(x: Tensor, level: float, rng: Streams) -> Tensor:
 
     Its centre lies in the middle half of both axes.
     """
-    seen = light(x, uniform(rng, x, 2, 0.25, 0.75), rng, radius=0.25 * side(x), shortest=-math.inf, power=0.13 * level)
-    return x.new_ones(()).lerp(x, seen[:, None].to(x.dtype))
+    cover = light(x, uniform(rng, x, 2, 0.25, 0.75), rng, radius=0.25 * side(x), shortest=-math.inf, power=0.13 * level)
+    return x.new_ones(()).lerp(x, cover[:, None].to(x.dtype))
 
 
 def light(x: Tensor, centre: list[Tensor], rng: Streams, *, radius: float, shortest: float, power: float) -> Tensor:

@@ -1,4 +1,4 @@
-"""What is known of operations and layers: how much longer each can make a difference."""
+"""Lipschitz rules of operations and layers: how much longer each can make a difference."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ RULES: dict[str, Rule] = {
     "mul": times,
     "pad": padded,
 }
-"""What is known of operations, by the name that torch has for them as a function or method."""
+"""Rules of operations, by their names as functions or methods of torch."""
 
 OF_SEVERAL = {cast, extreme, larger, like, over, plus, product, side_by_side, times}
 """Rules of operations with several arguments that may depend on the input."""
@@ -177,11 +177,11 @@ LAYERS: dict[type[nn.Module], Rule] = {
     nn.Softsign: _as_function("softsign"),
     nn.Tanh: _as_function("tanh"),
 }
-"""What is known of layers, as functions of the layer, the place and the value that comes in."""
+"""Rules of layers, as functions of the layer, the site and the input."""
 
 
 def layer_rule(module: nn.Module) -> Rule | None:
-    """The rule of a layer's class; other classes made of it may compute something else, so they are looked into."""
+    """The rule of a layer's class; subclasses may compute something else, so their forward passes are followed."""
     kind = type(module)
     if parametrize.is_parametrized(module):
         kind = kind.__bases__[0]

@@ -31,7 +31,7 @@ def householder(module: Householder, site: Site, value: Value) -> Value:
 def log_softmax(
     site: Site, value: Value, dim: int | None = None, _stacklevel: int = 3, dtype: torch.dtype | None = None
 ) -> Value:
-    r"""Takes the same number off each of :math:`K` logits: all differences stay as they are.
+    r"""Subtract the same number from each of :math:`K` logits: all differences stay as they are.
 
     Its Jacobian :math:`I - \mathbf{1} p^\top` has rows of :math:`2 (1 - p_i) \le 2` and columns of
     :math:`1 + (K - 2)\,p_j \le \max(1, K - 1)`. It is a projector, as long as its complement:

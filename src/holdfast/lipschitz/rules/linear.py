@@ -82,7 +82,7 @@ def transposed_convolution(
 
 
 def transposed_layer(module: nn.ConvTranspose1d | nn.ConvTranspose2d, site: Site, value: Value) -> Value:
-    """A transposed convolution, whose margins torch allows to be zeros only."""
+    """A transposed convolution, whose margins can only be zeros in torch."""
     options = (module.stride, module.padding, module.output_padding, module.groups, module.dilation)
     return transposed_convolution(site, value, module.weight, None, *options)  # type: ignore[arg-type]
 
@@ -104,7 +104,7 @@ def _convolution(
     dilation: int | Sequence[int],
     groups: int,
 ) -> Convolution:
-    """Of images, or of series as images of height 1."""
+    """A convolution of images, or of series as images of height 1."""
     kernels, (height, width) = double(weight), size
     around, steps, apart = margins(padding, pair(weight.shape[2:]), pair(dilation)), pair(stride), pair(dilation)
     if weight.dim() == 3:
@@ -115,7 +115,7 @@ def _convolution(
 
 
 def convolution_layer(module: nn.Conv1d | nn.Conv2d, site: Site, value: Value) -> Value:
-    """A convolution after the padding of its own that torch's layer may have."""
+    """A convolution after the padding that torch's layer may have."""
     padding: str | int | Sequence[int] = module.padding
     mode = module.padding_mode
     if mode != "zeros":
@@ -167,7 +167,7 @@ def over(site: Site, value: Any, divisor: Any) -> Value:
 def _scaled(site: Site, value: Value, scale: Tensor, offset: float = 0.0) -> Value:
     """Each example times a scale, which has as many dimensions as an example, and a constant of that length.
 
-    The scale is rounded up; whatever rounding took off it is then a factor of at most 1 beside it.
+    The scale is rounded up, so that the exact one is at most as large.
     """
     if bool((scale == 1).all()):
         return site.same(value, ELEMENTARY, offset)

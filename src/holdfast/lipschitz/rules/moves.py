@@ -16,11 +16,11 @@ from holdfast.lipschitz.values import Step, Value
 
 
 def moved(site: Site, value: Value, *args: Any, **kwargs: Any) -> Any:
-    """Values moved, left out or copied: where each goes is seen by moving their numbers."""
+    """Values moved, left out or copied; moving their numbers shows where each goes."""
     numbers = torch.arange(1, value.tensor.numel() + 1, dtype=torch.float64, device=value.tensor.device)
     numbers = numbers.view(value.tensor.shape)
     origins = site.call(numbers, *args, **kwargs)
-    constants = site.call(torch.zeros_like(numbers), *args, **kwargs)  # what a padding fills in
+    constants = site.call(torch.zeros_like(numbers), *args, **kwargs)  # the values of a padding
     if isinstance(origins, Tensor):
         return _placed(site, value, origins - constants)
     parts = zip(site.output, origins, constants, strict=True)
@@ -80,7 +80,7 @@ def cast(site: Site, source: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 _ROUNDED = {torch.float32: (1 << 29,)}
-"""A rounding to float32 is as many of float64."""
+"""A rounding to float32 counts as that many of float64."""
 
 
 def like(site: Site, source: Any, other: Any) -> Any:
@@ -104,7 +104,7 @@ def described(site: Site, *args: Any, **kwargs: Any) -> Any:
 
 
 def attribute(site: Site, value: Value, name: str) -> Any:
-    """The same, as attributes."""
+    """Sizes, types and tensors of constants as attributes."""
     if name not in ("shape", "ndim", "dtype", "device"):
         raise site.refuse(f"no rule is known for the attribute '{name}'")
     return site.output

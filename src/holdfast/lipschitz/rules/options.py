@@ -18,7 +18,7 @@ def pair(value: int | Sequence[int]) -> Pair:
 
 
 def margins(padding: str | int | Sequence[int], kernel: Pair, dilation: Pair) -> tuple[Pair, Pair]:
-    """Before and after, for height and width."""
+    """Margins before and after, for height and width."""
     if padding == "valid":
         padding = 0
     if isinstance(padding, str):  # "same" has one more after where the number is odd

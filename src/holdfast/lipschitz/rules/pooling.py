@@ -49,7 +49,7 @@ def average_pooled(
         options = (kernel, pair(stride or kernel), around, ceil_mode, count_include_pad, divisor_override)
         return averaged(dataclasses.replace(site, call=lambda z: F.avg_pool2d(z, *options)), value)
     height, width = value.tensor.shape[2:]
-    layer = Convolution(  # channels do not see each other, so one is enough
+    layer = Convolution(  # channels do not mix, so one is enough
         weight=value.tensor.new_ones((1, 1, *kernel), dtype=torch.float64) / (divisor_override or math.prod(kernel)),
         size=(height, width),
         margins=margins(around, kernel, (1, 1)),
@@ -68,9 +68,9 @@ def max_pooled(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Value:
-    r"""A maximum is :math:`1`-Lipschitz in :math:`\ell_\infty`, so a value counts once for each window that sees it.
+    r"""A maximum is :math:`1`-Lipschitz in :math:`\ell_\infty`, so a value counts once for each window with it.
 
-    Height and width are the last two dimensions, or the length the last one; all dimensions before them stay apart.
+    Height and width are the last two dimensions, or the length the last one; dimensions before them do not mix.
     """
     if return_indices:
         raise site.refuse("only maxima without their indices have a rule")
@@ -105,7 +105,7 @@ def extreme(site: Site, value: Any, dim: Any = None, keepdim: bool = False) -> A
 
 
 class Extreme(NamedTuple):
-    """What `max` along a dimension returns."""
+    """The result of `max` along a dimension."""
 
     values: Value
     indices: Value
@@ -122,7 +122,7 @@ def largest(site: Site, value: Value, dim: int | Sequence[int] = (), keepdim: bo
 def interpolated(site: Site, value: Value, *args: Any, **kwargs: Any) -> Value:
     """Images of another size, made by a matrix along each direction: the product of the norms of these.
 
-    The matrix of a direction is seen on images that are constant along the others, which every mode keeps constant.
+    The matrix of a direction follows from images that are constant along the others, which every mode keeps constant.
     """
     sides = value.tensor.shape[2:]
     factor = 1.0
@@ -135,13 +135,13 @@ def interpolated(site: Site, value: Value, *args: Any, **kwargs: Any) -> Value:
 
 
 def windows_sharing(size: int, outputs: int, *, kernel: int, stride: int, padding: int, dilation: int = 1) -> int:
-    """How many windows of a pooling layer share the value that most of them share, along one direction."""
+    """Largest number of windows of a pooling layer that share a value, along one direction."""
     starts = (window * stride - padding for window in range(outputs))
     return _most(size, (range(start, start + kernel * dilation, dilation) for start in starts))
 
 
 def _most(size: int, windows: Iterable[range]) -> int:
-    """How many windows share the value that most of them share."""
+    """Largest number of windows that share a value."""
     shared = [0] * size
     for place in itertools.chain.from_iterable(windows):
         if 0 <= place < size:
