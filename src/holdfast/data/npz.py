@@ -81,7 +81,7 @@ def write_npz(dataset: Dataset, path: Path) -> None:
     `idx_train` and `idx_test` are the positions of the examples in their source.
 
     Raises:
-        DataError: when the file exists, cannot be written, or the images' shape could not be told from the array.
+        DataError: when the file exists, cannot be written, or the images' shape cannot be recovered from the array.
     """
     if path.suffix != ".npz":
         raise DataError(f"{path}: expected a name that ends in .npz")

@@ -130,7 +130,7 @@ def fit_margins(attacked: Tensor, clean: Tensor, *, keep: float = KEEP) -> Fitte
         keep: :math:`\beta`.
 
     Raises:
-        ModelError: if either is empty, or no combination can be told from rounding.
+        ModelError: if either is empty, or no combination differs by more than rounding.
     """
     check_keep(keep)
     _require_examples(attacked, clean)
@@ -181,7 +181,7 @@ def best_cutoff(attacked: Tensor, clean: Tensor, keep: float) -> tuple[float, fl
     """The largest cutoff that this share of the margins under attack exceeds, and its distance to the nearest margin.
 
     It lies half way between the smallest margin to be kept and the next one below, of either group; the distance is 0
-    where there is none below, or none that rounding can tell from it.
+    where there is none below, or none that differs from it by more than rounding.
     """
     ordered = attacked.sort().values
     smallest = ordered[min(int(len(ordered) * (1 - keep) + 1e-9), len(ordered) - 1)]

@@ -154,7 +154,7 @@ class Normalised(nn.Module):
     def __getattr__(self, name: str) -> Any:
         """An attribute of the network that a module lacks."""
         if name in SHOWN and callable(getattr(super().__getattr__("network"), name, None)):
-            return MethodType(SHOWN[name], self)  # a method, which Fabric asks for
+            return MethodType(SHOWN[name], self)  # a method, as Fabric requires
         behind: Any = super().__getattr__("network" if name == "head" else name)
         return behind.head if name == "head" else behind
 
@@ -218,7 +218,7 @@ def _after_normalising(model: Classifier, mean: Sequence[float], std: Sequence[f
 
 
 def normalise_channels(channels: int, mean: Sequence[float] | None, std: Sequence[float] | None) -> Normalise:
-    """The normalisation of images with so many channels; None for a mean of 0 or a deviation of 1."""
+    """The normalisation of images with that many channels; None for a mean of 0 or a deviation of 1."""
     mean = [0.0] * channels if mean is None else mean
     std = [1.0] * channels if std is None else std
     if len(mean) != channels or len(std) != channels:

@@ -42,7 +42,7 @@ class AWP:
     Reference:
         Wu, Xia, Wang, Adversarial Weight Perturbation Helps Robust Generalization, NeurIPS 2020, arXiv:2004.05884,
         equations 8 to 10, with its :math:`\gamma`. Its code finds :math:`v` by a step of plain SGD on a copy of the
-        network, which is the direction above for any learning rate and remembers nothing, and applies weight decay at
+        network, which is the direction above for any learning rate and keeps no state, and applies weight decay at
         :math:`w + v`; here it is that of :math:`w`.
     """
 

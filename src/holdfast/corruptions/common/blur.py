@@ -79,7 +79,7 @@ def _one_round(x: Tensor, reach: int, rng: Streams) -> Tensor:
     """The pixel from which each pixel of the batch gets its value in one round, without visiting them one by one.
 
     A neighbour that comes later in the order still has its old value: the search ends there. One that was visited
-    before has a value from elsewhere, and the search goes on from it. Such chains of pixels are followed for all of
+    before has a value from elsewhere, and the search continues from it. Such chains of pixels are followed for all of
     them at once, twice as far with each step, until all point to the last of their chain.
     """
     (height, width), side = x.shape[-2:], 2 * reach

@@ -74,7 +74,7 @@ def _affine_grid(x: Tensor, reach: float, rng: Streams) -> Tensor:
     ).double()
     moved = points.repeat(len(x), 1, 1)
     moved[..., :2] += symmetric(rng, x.new_empty(len(x), 3, 2)) * reach
-    # Points are rows, so that the map stands on the right: moved @ back = points.
+    # Points are rows, so that the map is the right factor: moved @ back = points.
     back = torch.linalg.solve(moved, points.expand_as(moved))[..., :2].to(x)[:, None, None]
     columns, rows = torch.arange(width).to(x), torch.arange(height).to(x)[:, None]
     place: Tensor = columns[..., None] * back[..., 0, :] + rows[..., None] * back[..., 1, :] + back[..., 2, :]
