@@ -141,6 +141,14 @@ def test_the_example_of_the_thesis_arrives_at_step_638():
     assert float(observed_shift(problem, path, 0.01)) == pytest.approx(-526 * 0.01 * R6 / 3)
 
 
+@given(st.floats(0.5, 20), numbers, variances, variances)
+def test_the_arrival_is_the_first_step_with_a_below_its_longest_step(a, b, first, second):
+    problem, start = with_terms(a * first * 0.1, b * first * 0.1, first, second)
+    path = descend(problem, SignGD(rate=0.1), start, steps=70, basis=dct_basis(3))
+    inside = sign_terms(problem, path)[0].abs() < longest_steps(problem, 0.1)[0]
+    assert int(arrival(problem, path, 0.1)) == inside.tolist().index(True)
+
+
 def test_a_path_that_has_not_arrived_is_refused():
     path = descend(thesis_problem(), SignGD(rate=0.01), thesis_start(), steps=637, basis=dct_basis(3))
     with pytest.raises(ValueError, match="637 steps ends before it arrives"):

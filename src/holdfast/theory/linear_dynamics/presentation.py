@@ -18,6 +18,7 @@ from holdfast.theory.linear_dynamics.problem import (
     adversarial_risk,
     dct_basis,
     error,
+    gd_limit,
     spatial_coefficients,
     standard_risk,
 )
@@ -50,20 +51,20 @@ def risk_chart(problem: Problem, paths: Paths, eps: float) -> Chart:
             ("adversarial", adversarial_risk(problem, path, eps)),
         )
     ]
-    return Chart(f"Risk, eps {eps:.4g}", "step", tuple(curves), share=False, log_x=True)
+    return Chart(f"Risk, eps {eps:.4g}", "step", tuple(curves), share=False, log_x=True, log_y=True)
 
 
 def end_table(problem: Problem, paths: Paths, eps: float) -> Table:
-    """Weights, squared norm and adversarial risk at the end of each path, and the risk over that of the first path."""
-    ends = {name: path[-1] for name, path in paths.items()}
-    risks = {name: float(adversarial_risk(problem, w, eps)) for name, w in ends.items()}
-    first = next(iter(risks.values()))
-    rows = [
-        (name, [*map(_number, (*w.tolist(), float(w.square().sum()), risks[name], risks[name] / first))])
-        for name, w in ends.items()
-    ]
-    columns = [*(f"w{i}" for i in range(problem.dimensions)), "|w|²", "adversarial risk", "over the first"]
-    return Table(f"Ends, eps {eps:.4g}", "optimiser", columns, rows)
+    """Weights and risks where each path ends, and the adversarial risk over that of gradient descent in the limit."""
+    rows = []
+    for name, path in paths.items():
+        w, limit = path[-1], gd_limit(problem, path[0])
+        standard, adversarial = standard_risk(problem, w), adversarial_risk(problem, w, eps)
+        ratio = adversarial / adversarial_risk(problem, limit, eps)
+        values = (*w, w.square().sum(), standard, adversarial, ratio)
+        rows.append((name, [Cell(f"{float(value):.4g}", value=float(value)) for value in values]))
+    columns = [*(f"w{i}" for i in range(problem.dimensions)), "|w|²", "standard", "adversarial", "over GD's limit"]
+    return Table(f"Weights and risks at the end, eps {eps:.4g}", "optimiser", columns, rows)
 
 
 def spatial_table() -> Table:
@@ -162,7 +163,3 @@ def _signed_root(value: float) -> str:
     """A number whose square is a simple fraction."""
     square = Fraction(value * value).limit_denominator(100)
     return f"{'-' if value < 0 else '+'}√({square})" if square else "0"
-
-
-def _number(value: float) -> Cell:
-    return Cell(f"{value:.4f}", value=value)
