@@ -147,6 +147,18 @@ def test_in_the_basis_of_frequencies_adaptive_methods_leave_the_irrelevant_weigh
     assert path[-1, :2].tolist() == pytest.approx([5, 10], abs=0.05)
 
 
+@pytest.mark.parametrize("dimensions", [8, 33])
+def test_the_same_holds_in_every_dimension(dimensions):
+    problem, start = random_problem(dimensions, seed=5), normal(dimensions, 1, seed=7)[:, 0]
+    for optimiser in (SignGD(rate=RATE), Adam(rate=RATE), RMSProp(rate=RATE)):
+        kept, moved = (
+            descend(problem, optimiser, start, steps=200, basis=basis)[-1][~problem.relevant]
+            for basis in (torch.eye(dimensions).double(), dct_basis(dimensions))
+        )
+        assert torch.equal(kept, start[~problem.relevant])
+        assert float((moved - start[~problem.relevant]).abs().max()) > 20 * RATE
+
+
 def test_sign_descent_in_the_basis_of_frequencies_is_as_fast_for_every_frequency():
     path = trained(SignGD(rate=RATE), steps=400, basis=FREQUENCIES)
     torch.testing.assert_close(path[400], vector(4.01, 3.99, 0.02))

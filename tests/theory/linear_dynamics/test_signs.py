@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from holdfast.theory.linear_dynamics.descent import descend
@@ -145,7 +145,9 @@ def test_the_example_of_the_thesis_arrives_at_step_638():
 def test_the_arrival_is_the_first_step_with_a_below_its_longest_step(a, b, first, second):
     problem, start = with_terms(a * first * 0.1, b * first * 0.1, first, second)
     path = descend(problem, SignGD(rate=0.1), start, steps=70, basis=dct_basis(3))
-    inside = sign_terms(problem, path)[0].abs() < longest_steps(problem, 0.1)[0]
+    beyond = sign_terms(problem, path)[0].abs() / longest_steps(problem, 0.1)[0] - 1
+    assume(float(beyond.abs().min()) > 1e-9)  # on the border rounding decides
+    inside = beyond < 0
     assert int(arrival(problem, path, 0.1)) == inside.tolist().index(True)
 
 

@@ -36,7 +36,7 @@ SHIFT_ERROR = 3 * math.sqrt(6)
 
 
 def predicted_shift(problem: Problem, start: Tensor) -> Tensor:
-    r""":math:`\Deltaw_2` from a start, (...)."""
+    r""":math:`\Delta w_2` from a start, (...)."""
     a, b = sign_terms(problem, start)
     first, second = problem.variances[..., 0], problem.variances[..., 1]
     require_slope(float((second / first).max()))
@@ -47,9 +47,9 @@ def predicted_shift(problem: Problem, start: Tensor) -> Tensor:
 def risk_ratio(problem: Problem, start: Tensor, shift: Tensor) -> Tensor:
     r"""Adversarial risk of signGD over that of gradient descent in the limit, for every :math:`\epsilon`.
 
-    .. math:: \frac{\|w^*\|^2 + (w_2(0) + \Deltaw_2)^2}{\|w^*\|^2 + w_2(0)^2}
+    .. math:: \frac{\|w^*\|^2 + (w_2(0) + \Delta w_2)^2}{\|w^*\|^2 + w_2(0)^2}
 
-    It is below 1 where :math:`\Deltaw_2` takes the irrelevant weight nearer to 0 than it was.
+    It is below 1 where :math:`\Delta w_2` takes the irrelevant weight nearer to 0 than it was.
     """
     relevant = robust_minimiser(problem).square().sum(-1)
     return (relevant + (start[..., 2] + shift).square()) / (relevant + start[..., 2].square())

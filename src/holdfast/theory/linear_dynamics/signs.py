@@ -86,6 +86,6 @@ def moving_steps(problem: Problem, path: Tensor, rate: float) -> Tensor:
 
 
 def observed_shift(problem: Problem, path: Tensor, rate: float) -> Tensor:
-    r""":math:`\Deltaw_2`: how far the irrelevant weight has moved at the arrival; (...)."""
+    r""":math:`\Delta w_2`: how far the irrelevant weight has moved at the arrival; (...)."""
     step = arrival(problem, path, rate)
     return path[..., 2].gather(0, step[None])[0] - path[0, ..., 2]
