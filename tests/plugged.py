@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from holdfast import families
+from holdfast.recipe.strict import _entry, _foreign_entry
 from holdfast.registry import installed
 
 ATTACK = '''
@@ -48,6 +49,12 @@ def install(place, package, modules, entry_points):
     (facts / "entry_points.txt").write_text("\n".join("\n".join(lines) for lines in sections))
 
 
+def forget():
+    """Look at packages anew."""
+    for cached in (installed, _entry, _foreign_entry):
+        cached.cache_clear()
+
+
 @pytest.fixture
 def plugged(tmp_path, monkeypatch):
     """A function that installs packages for this test, and the directory that they are in as its attribute `place`."""
@@ -59,7 +66,7 @@ def plugged(tmp_path, monkeypatch):
 
     def add(package, modules, entry_points):
         install(place, package, modules, entry_points)
-        installed.cache_clear()
+        forget()
 
     add.place = place
     yield add
@@ -69,4 +76,4 @@ def plugged(tmp_path, monkeypatch):
     for registry, before in zip(registries, loaded, strict=True):
         registry._loaded.clear()
         registry._loaded.update(before)
-    installed.cache_clear()
+    forget()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -193,13 +192,18 @@ class Commands(TyperGroup):
             kind = QUESTIONS[name]
             own.command(cmd_name, help=summary(kind))(_command_of(name, kind))
         except RecipeError as error:
-            own.command(cmd_name, help=f"Cannot be used: {error}.")(partial(_refuse, name))
+            taking_anything = {"ignore_unknown_options": True, "allow_extra_args": True}
+            own.command(cmd_name, context_settings=taking_anything, help=f"Cannot be used: {error}.")(_refusal(name))
         return typer.main.get_command(own)
 
 
-def _refuse(name: str) -> None:
-    """Say why a question of a package cannot be used."""
-    _ = QUESTIONS[name]
+def _refusal(name: str) -> Callable[[], None]:
+    """A command that says why a question of a package cannot be used."""
+
+    def command() -> None:
+        _ = QUESTIONS[name]
+
+    return command
 
 
 app = typer.Typer(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.errors import RecipeError
-from holdfast.registry import imported, require_usable
+from holdfast.registry import imported, installed, require_usable
 
 KEY, PLACE = "python", "at"
 """The name that stands for code of others in every family, and the key of its place beside the method's fields."""
@@ -25,10 +25,12 @@ class Unresolved:
     Args:
         kind: the family that it is of.
         stated: what the recipe has there, as plain values.
+        stored: whether a file of results has it, perhaps of a time when the method had other fields.
     """
 
     kind: Any
     stated: Any
+    stored: bool = False
 
 
 def names_code(stated: Any) -> bool:
@@ -47,6 +49,15 @@ def code_in(stated: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
         if key == KEY:
             yield place_and_fields(inner)
         yield from code_in(inner)
+
+
+def names_package(stated: Any) -> bool:
+    """Whether plain values have a name of an installed package anywhere; such a name may mean something else there."""
+    if isinstance(stated, Mapping):
+        return any(names_package(key) or names_package(inner) for key, inner in stated.items())
+    if isinstance(stated, list | tuple):
+        return any(map(names_package, stated))
+    return isinstance(stated, str) and any(stated in names for names in installed().values())
 
 
 def place_and_fields(stated: Any) -> tuple[str, Mapping[str, Any]]:

@@ -13,8 +13,9 @@ import re
 import types
 import typing
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationInfo, create_model
 from pydantic import ValidationError as PydanticError
@@ -22,8 +23,9 @@ from pydantic.errors import PydanticSchemaGenerationError
 from pydantic_core import PydanticCustomError
 
 from holdfast.errors import HoldfastError, RecipeError, unknown
+from holdfast.models.network import Architecture
 from holdfast.promises import broken_promise
-from holdfast.recipe.foreign import KEY, PLACE, Unresolved, method_at, names_code, place_and_fields
+from holdfast.recipe.foreign import KEY, PLACE, Unresolved, method_at, names_code, names_package, place_and_fields
 from holdfast.recipe.schema import FAMILIES, Seconds, hints_of
 
 REMEDIES = {
@@ -34,7 +36,12 @@ REMEDIES = {
 
 
 def parse(
-    kind: Any, value: Any, *, where: Callable[[tuple[str, ...]], str] | None = None, code_allowed: bool = False
+    kind: Any,
+    value: Any,
+    *,
+    where: Callable[[tuple[str, ...]], str] | None = None,
+    code_allowed: bool = False,
+    stored: bool = False,
 ) -> Any:
     """Read a plain value as `kind`: a dataclass, or a family such as `Attack`.
 
@@ -44,16 +51,26 @@ def parse(
         where: names the place of a path, such as file and line.
         code_allowed: whether code of others that the value names may be imported; without it such choices are
             `Unresolved`.
+        stored: whether a file of results says it: then choices of packages, installed or not, are `Unresolved`, too,
+            since much can be done without them.
 
     Raises:
         RecipeError: one line with place, what was expected and what came.
     """
     try:
-        return _adapter(kind).validate_python(value, context=code_allowed)
+        return _adapter(kind).validate_python(value, context=_Reading(code_allowed, stored))
     except PydanticError as error:
         path, sentence = _first_problem(error)
         place = where(tuple(map(str, path))) if where else ".".join(map(str, path))
         raise RecipeError(f"{place}: {sentence}" if place else sentence) from None
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """How a value is read; see `parse`."""
+
+    code_allowed: bool
+    stored: bool
 
 
 @cache
@@ -162,27 +179,38 @@ def _choose(kind: Any, value: Any, info: ValidationInfo) -> Any:
         got = f"{len(value)} names ({', '.join(map(str, value))})" if isinstance(value, Mapping) else _described(value)
         raise _problem(f"expected one name with its fields, such as '{names[0]}'; got {got}; known: {', '.join(names)}")
     ((name, fields),) = value.items()
-    if name not in FAMILIES[kind] and name != KEY:
-        raise _problem(unknown(name, FAMILIES[kind]))
-    own = name in FAMILIES[kind]
+    reading = cast(_Reading, info.context)
+    optional = reading.stored and kind not in NEEDED
+    if optional and names_package(value):
+        return Unresolved(kind, value, stored=True)
     try:
-        if not info.context and names_code(fields if own else value):
-            return Unresolved(kind, value)
-        reader, fields = (_entry(kind, name), fields) if own else _foreign(fields)
-        return reader.validate_python({} if fields is None else fields, context=info.context)
+        return _read(kind, name, fields, reading)
+    except PydanticCustomError as error:
+        if optional and error.type == UNAVAILABLE:
+            return Unresolved(kind, value, stored=True)
+        raise
+
+
+def _read(kind: Any, name: Any, fields: Any, reading: _Reading) -> Any:
+    """What stands under a name, with what is wrong as an error at its place."""
+    own = name in FAMILIES[kind]
+    if not own and name != KEY:
+        raise _problem(unknown(name, FAMILIES[kind]), type_=UNAVAILABLE)
+    try:
+        if not reading.code_allowed and names_code(fields if own else {name: fields}):
+            return Unresolved(kind, {name: fields}, reading.stored)
+        place, fields = (name, fields) if own else place_and_fields(fields)
+        reader = _entry(kind, name) if own else _foreign_entry(place)
+        return reader.validate_python({} if fields is None else fields, context=replace(reading, stored=False))
     except HoldfastError as error:
-        raise _problem(str(error), name) from None
+        raise _problem(str(error), name, type_=UNAVAILABLE) from None
     except PydanticError as error:
         path, sentence = _first_problem(error)
         missing = path == ("threat",) and error.errors(include_url=False)[0]["type"] == "missing"
-        beside = "" if own else f"{PLACE}: {place_and_fields(value[name])[0]}, "
+        beside = "" if own else f"{PLACE}: {place}, "
         example = f"; write, for example, {{{name}: {{{beside}threat: {{linf: 8/255}}}}}}" if missing else ""
-        raise _problem(f"{sentence}{example}", name, *path) from None
-
-
-def _foreign(stated: Any) -> tuple[TypeAdapter[Any], Mapping[str, Any]]:
-    place, fields = place_and_fields(stated)
-    return _foreign_entry(place), fields
+        unavailable = error.errors(include_url=False)[0]["type"] == UNAVAILABLE
+        raise _problem(f"{sentence}{example}", name, *path, type_=UNAVAILABLE if unavailable else OTHER) from None
 
 
 def _is_object(value: Any) -> bool:
@@ -266,15 +294,23 @@ def _first_problem(error: PydanticError) -> tuple[tuple[Any, ...], str]:
         return path, "expected a value; got nothing"
     if first["type"] == "value_error":
         return path, str(first["ctx"]["error"])
-    if first["type"] == "problem":
+    if first["type"] in (OTHER, UNAVAILABLE):
         return path, str(first["msg"])
     return path, f"{first['msg'].replace('Input should be', 'expected')}; got {_described(first['input'])}"
 
 
-def _problem(sentence: str, *key: Any) -> PydanticCustomError:
+OTHER: Final = "problem"
+UNAVAILABLE: Final = "unavailable"
+"""What is wrong: the value, or that nothing here has its name."""
+
+NEEDED = (Architecture,)
+"""Families without whose methods nothing can be done with what is stored."""
+
+
+def _problem(sentence: str, *key: Any, type_: Literal["problem", "unavailable"] = "problem") -> PydanticCustomError:
     """An error with its own sentence, at a key below the value or at the value itself."""
     printable = sentence.encode("utf-8", "backslashreplace").decode()  # pydantic prints what it is given
-    return PydanticCustomError("problem", "{sentence}", {"sentence": printable, "key": key})
+    return PydanticCustomError(type_, "{sentence}", {"sentence": printable, "key": key})
 
 
 def _described(value: Any) -> str:

@@ -23,6 +23,7 @@ from holdfast.models import Architecture
 from holdfast.models.external import Python
 from holdfast.recipe import Recipe, parse, to_yaml
 from holdfast.recipe.foreign import Unresolved, code_in, place_of
+from holdfast.recipe.stored import resolve_choice
 from holdfast.runs.card import Card, path_of, read_card
 
 REMEDY = "--trust (in Python, trust=True)"
@@ -105,7 +106,7 @@ def unresolved(value: Any, place: str = "") -> Iterator[tuple[Unresolved, str]]:
 
 def _resolved(value: Any, place: str) -> Any:
     if isinstance(value, Unresolved):
-        return parse(value.kind, value.stated, where=lambda at: ".".join((place, *at)), code_allowed=True)
+        return resolve_choice(value, where=lambda at: ".".join((place, *at)))
     new = {name: _resolved(inner, f"{place}.{name}" if place else name) for name, inner in _parts(value)}
     changed = {name: new[name] for name, inner in _parts(value) if new[name] is not inner}
     if not changed:
