@@ -1,7 +1,7 @@
 """Whoever breaks the protocol of a family hears which part is missing."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -32,7 +32,7 @@ from holdfast.recipe.schema import FAMILIES
 from holdfast.threat import Linf
 from holdfast.types import Attack, Augmentation, Certifier, Corruption, Loss, Objective, Threat
 from tests import zoo
-from tests.conduct.test_runs import RECIPE
+from tests.conduct.test_runs import RECIPE, written
 from tests.contracts import cheap
 
 
@@ -160,6 +160,16 @@ def test_every_family_of_ours_keeps_its_protocol():
 def test_a_family_that_is_wanted_is_named(require, value, sentence):
     with pytest.raises(RecipeError, match=re.escape(sentence)):
         require(value)
+
+
+def test_objects_in_a_recipe_that_was_made_in_python_are_looked_at_too(tmp_path):
+    (recipe,) = holdfast.load_recipes(written(RECIPE, tmp_path) / "tiny.yaml")
+    lacking = replace(recipe, checks=(*recipe.checks, NoThreat()))
+    with pytest.raises(RecipeError, match=r"tiny/seed-0: checks\[2\]: .*NoThreat has no `threat`"):
+        next(holdfast.run(lacking, out=tmp_path))
+    lacking = replace(recipe, train=replace(recipe.train, objective=quiet))
+    with pytest.raises(RecipeError, match=r"train.objective: expected an objective; quiet takes no `rng`"):
+        next(holdfast.run(lacking, out=tmp_path))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ import pytest
 from holdfast import families
 from holdfast.errors import RecipeError
 from holdfast.registry import Registry, instance
-from tests.plugged import ATTACK, plugged
+from tests.plugged import ATTACK, forget, install, plugged
 
 __all__ = ["plugged"]
 
@@ -106,7 +106,16 @@ def test_what_is_not_imported_is_left_alone_where_only_that_is_wanted(plugged):
 def test_the_working_directory_is_not_looked_into_for_names_of_packages(plugged, tmp_path, monkeypatch):
     (tmp_path / "here.py").write_text(ATTACK)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [place for place in sys.path if place not in ("", str(tmp_path))])
+    monkeypatch.setattr(sys, "path", ["", str(tmp_path), *sys.path])
     plugged("holdfast-here", {}, {"holdfast.attacks": {"nudge": "here:Nudge"}})
     with pytest.raises(RecipeError, match="cannot import 'here'"):
         families.ATTACKS["nudge"]
+    assert sys.path[:2] == ["", str(tmp_path)]
+
+
+def test_a_package_that_lies_in_the_working_directory_is_not_installed(plugged, tmp_path, monkeypatch):
+    install(tmp_path, "holdfast-nudge", {"nudging": ATTACK}, {"holdfast.attacks": {"nudge": "nudging:Nudge"}})
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", ["", str(tmp_path), *sys.path])
+    forget()
+    assert "nudge" not in families.ATTACKS

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field, is_dataclass
 from functools import cache
 from importlib import import_module, invalidate_caches
@@ -135,10 +135,13 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
 
 @cache
 def installed() -> Mapping[str, Mapping[str, Sequence[Target]]]:
-    """The entry points of installed packages, by group and name; nothing is imported."""
+    """The entry points of installed packages, by group and name; nothing is imported.
+
+    What lies in the working directory is not installed, even where Python would import it from there.
+    """
     groups: dict[str, dict[str, list[Target]]] = {}
     packages: set[str] = set()
-    for one in distributions():
+    for one in distributions(path=_elsewhere()):
         if "[holdfast." not in (one.read_text("entry_points.txt") or "") or one.metadata["Name"] in packages:
             continue  # of a package that is there twice, Python imports the first
         packages.add(package := one.metadata["Name"])
@@ -163,7 +166,7 @@ def imported(path: str, *, installed_only: bool = False, word: str = "Name") -> 
         raise RecipeError(f"expected 'package.module:{word}', got '{path}'")
     try:
         invalidate_caches()
-        with nullcontext() if installed_only else working_directory_importable():
+        with _working_directory_hidden() if installed_only else working_directory_importable():
             module = import_module(module_name)
     except Exception as error:  # code of others may raise anything while it is imported
         text = str(error).strip().partition("\n")[0]
@@ -180,6 +183,23 @@ def require_usable(entry: Any, path: str) -> Any:
     if isinstance(entry, type) and not is_dataclass(entry):
         raise RecipeError(f"expected a frozen dataclass, an instance of one or a function; '{path}' is another class")
     return entry
+
+
+def _elsewhere() -> list[str]:
+    """Where modules come from, without the working directory."""
+    here = os.path.realpath(os.getcwd())
+    return [place for place in sys.path if place and os.path.realpath(place) != here]
+
+
+@contextmanager
+def _working_directory_hidden() -> Iterator[None]:
+    """Let no module come from the working directory."""
+    before, hidden = list(sys.path), _elsewhere()
+    sys.path[:] = hidden
+    try:
+        yield
+    finally:
+        sys.path[:] = [*before, *(place for place in sys.path if place not in hidden)]
 
 
 @contextmanager

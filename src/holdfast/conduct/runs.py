@@ -18,7 +18,9 @@ from holdfast.conduct.ready import Ready, default_device, device_named, to_devic
 from holdfast.conduct.training import Trained, Training, train, validate_before_training
 from holdfast.errors import HoldfastError, LedgerError, ModelError, RecipeError, TrainingError
 from holdfast.halving import is_out_of_memory, release_memory
+from holdfast.promises import require_check, require_objective
 from holdfast.recipe import Recipe, load_recipes
+from holdfast.recipe.foreign import Unresolved
 from holdfast.recipe.load import recipes_of
 from holdfast.report import write_report
 from holdfast.report.find import failed_runs, find_runs
@@ -131,9 +133,19 @@ def _recipes(recipe: Path | str | Mapping[str, Any] | Recipe | Sequence[Recipe],
         raise RecipeError("only: expected it beside the file of a recipe or its content; got recipes of single runs")
     if not recipes or not all(isinstance(one, Recipe) for one in recipes):
         raise RecipeError("recipe: expected a file, its content as a mapping, or recipes of load_recipes")
+    for one in recipes:
+        _require_methods(one)
     if len({one.name.split("/")[0] for one in recipes}) > 1:
         raise RecipeError("recipe: expected runs of one recipe, which share a report; got several names")
     return recipes
+
+
+def _require_methods(recipe: Recipe) -> None:
+    """Refuse objects of Python in a recipe that break the protocol of their place."""
+    for number, check in enumerate(recipe.checks):
+        require_check(check, f"{recipe.name}: checks[{number}]")
+    if not isinstance(recipe.train.objective, Unresolved):
+        require_objective(recipe.train.objective, f"{recipe.name}: train.objective")
 
 
 def _copied(value: Any) -> Any:
