@@ -80,7 +80,7 @@ class Accuracy:
         most = most_seeds(some)
         every = _every(runs)
         main = _columns(some)
-        yield Note(_guide(runs))
+        yield Note(_guide(runs, seeds=most > 1))
         if most > 1:
             yield accuracy_table(runs, main, f"Accuracy in each check, mean ± standard deviation over {most} seeds.")
         else:
@@ -99,8 +99,10 @@ def _every(runs: Sequence[RunData]) -> list[Column]:
     return [Column(run.label, weights, ((run, weights),)) for run in runs for weights in run.weights]
 
 
-def _guide(runs: Sequence[RunData]) -> str:
+def _guide(runs: Sequence[RunData], *, seeds: bool) -> str:
     parts = ["Brackets hold the 95 % Wilson interval; the line below a number shows both, from 0 to 100\u00a0%."]
+    if seeds:
+        parts = ["Runs that differ in their seed alone share a column; those of each seed are below.", *parts]
     if all_threats(runs):
         certified = any(check.certificate for check in all_checks(runs))
         parts.append(
@@ -226,10 +228,11 @@ def _cell(entries: Sequence[Entry], column: Column, most: int, *, differ: bool) 
         notes = (checks, entries[0].note, fewer(1, column.seeds, most))
         return shares[0].cell(", ".join(filter(None, notes)))
     mean = over_seeds([share.value for share in shares], percent, column=column.seeds, table=most)
-    spread = mean.note.replace(f"{SPACE}%", "", 1)
     bound = any(share.bound for share in shares)
     text = f"at{SPACE}most{SPACE}{mean.text}" if bound else mean.text
-    return replace(mean, text=text, note=", ".join(filter(None, (spread, checks))), value=None if bound else mean.value)
+    return replace(
+        mean, text=text, note=", ".join(filter(None, (mean.note, checks))), value=None if bound else mean.value
+    )
 
 
 def cost(runs: Sequence[RunData]) -> Table:

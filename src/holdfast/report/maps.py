@@ -103,20 +103,21 @@ def heat_map(caption: str, down: str, across: str, values: Mapping[Place, float]
 
 
 def areas(runs: Sequence[RunData]) -> Table | None:
-    """Clean accuracy, worst cases, areas and average radii of every variant; None where there is no area or radius."""
+    """Areas, mean errors and average radii of every variant; None where there are none."""
     some = variants(runs)
     results = [(one, [measured(run.measured_rows)[0].values for run in one.runs]) for one in some]
     names = list(dict.fromkeys(name for _, each in results for values in each for name in values))
-    if all(map(_is_share, names)):
+    names = [name for name in names if not _is_share(name)]  # which are in the table of accuracies
+    if not names:
         return None
     most = most_seeds(some)
 
-    def cell(one: Variant, values: Sequence[float], name: str) -> Cell:
-        write = percent if _is_share(name) else partial(decimal, digits=4)
+    def cell(one: Variant, values: Sequence[float]) -> Cell:
+        write = partial(decimal, digits=4)
         return over_seeds(values, write, column=len(one.runs), table=most) if values else Cell("not run")
 
     rows = [
-        (one.label, [cell(one, [values[name] for values in each if name in values], name) for name in names])
+        (one.label, [cell(one, [values[name] for values in each if name in values]) for name in names])
         for one, each in results
     ]
     seeds = f", mean ± standard deviation over {most} seeds" if most > 1 else ""

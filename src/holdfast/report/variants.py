@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from holdfast.report.runs import RunData
 from holdfast.show.names import labels
-from holdfast.show.numbers import several
+from holdfast.show.numbers import SPACE, several
 from holdfast.show.table import Cell
 
 
@@ -51,7 +51,7 @@ def over_seeds(values: Sequence[float], write: Callable[[float], str], *, column
         table: the most that a variant of the table has, which its caption names.
     """
     mean = statistics.fmean(values)
-    spread = f"± {write(statistics.stdev(values))}" if len(values) > 1 else ""
+    spread = f"± {write(statistics.stdev(values)).removesuffix(f'{SPACE}%')}" if len(values) > 1 else ""
     return Cell(write(mean), ", ".join(filter(None, (spread, fewer(len(values), column, table)))), value=mean)
 
 
