@@ -45,7 +45,7 @@ def of(kind, items):
 def folded(items):
     """The tables that a page folds away and a terminal prints."""
     (details,) = of(Details, items)
-    assert details.printed
+    assert details.open
     return of(Table, details.items)
 
 

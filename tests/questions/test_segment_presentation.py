@@ -111,7 +111,7 @@ def test_tables_have_the_numbers_of_the_charts():
 
 def test_a_terminal_prints_the_curves_and_only_names_the_single_images():
     curves, images = (item for item in presented(answer()) if isinstance(item, Details))
-    assert (curves.printed, images.printed) == (True, False)
+    assert (curves.open, images.open) == (True, False)
 
 
 def test_runs_stand_beside_each_other_and_share_their_images():

@@ -37,7 +37,7 @@ def presented(*answers):
 
 def of(kind, items):
     """The items of a kind, also those that a page folds away and a terminal prints."""
-    shown = [each for item in items for each in (item.items if isinstance(item, Details) and item.printed else [item])]
+    shown = [each for item in items for each in (item.items if isinstance(item, Details) and item.open else [item])]
     return [item for item in shown if isinstance(item, kind)]
 
 

@@ -132,7 +132,7 @@ def test_the_page_draws_both_kinds_of_pictures(tmp_path: Path) -> None:
         Store(path).write(ANSWER.key, records)
     page = read(write_report([path], tmp_path / "a.html"))
     assert "a (best), example 3" in page.table("Loss surfaces in numbers")
-    assert [name for name in page.specs if name.startswith("surface-")] == ["surface-2"]
+    assert [name for name in page.specs if name.startswith("surface-")] == ["surface-0"]
     classes = [attributes.get("class") for tag, attributes in page.elements if tag in ("div", "path")]
     assert {"relief", "base", "stem", "foot"} <= {*classes}
 
