@@ -76,7 +76,7 @@ def command(
 ) -> None:  # fmt: skip
     """Attack a network and show what the attack achieved; repeat the command to resume."""
     from holdfast.cli.certify import refute
-    from holdfast.cli.outcome import Outcome
+    from holdfast.cli.records import CLEAN, attack_record, successes_in_words
     from holdfast.conduct import check_network
     from holdfast.corruptions import Clean
     from holdfast.report import read_run, write_report
@@ -90,12 +90,13 @@ def command(
     draw(check_network(ready, points=saving.points), quiet=as_json)
     saved = saving.save(ready)
     report = write_report([ready.run.path], ready.run.path / "report.html")
-    outcome = Outcome.of(ready.run.path, ready.subjects[0].weights, label_of(attack))
+    weights, label = ready.subjects[0].weights, label_of(attack)
+    record = attack_record(ready.run.path, weights, label)
     if as_json:
-        echo_json({**outcome.record(), "saved": saved, "report": str(report)})
+        echo_json({**record, "saved": saved, "report": str(report)})
     else:
-        show_overview([read_run(ready.run.path).only(outcome.weights, outcome.checks)])
-        say(outcome.distance)
+        show_overview([read_run(ready.run.path).only(weights, (CLEAN, label))])
+        say(successes_in_words(record))
         for what, where in saved.items():
             say(f"{what}: {where}")
         if saving.points is not None and not saved:

@@ -67,7 +67,7 @@ def command(
     budget: Budget = None, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Certify a network: how many images are provably robust, and how far; repeat the command to resume."""
-    from holdfast.cli.certified import Certified
+    from holdfast.cli.records import CLEAN, certificate_record
     from holdfast.conduct import check_network
     from holdfast.corruptions import Clean
     from holdfast.report import read_run, write_report
@@ -81,11 +81,12 @@ def command(
     ready = alone(prepared(request), [Clean(), certifier], budget)
     draw(check_network(ready), quiet=as_json)
     report = write_report([ready.run.path], ready.run.path / "report.html")
-    outcome = Certified.of(ready.run.path, ready.subjects[0].weights, label_of(certifier), shown)
+    weights, label = ready.subjects[0].weights, label_of(certifier)
+    record = certificate_record(ready.run.path, weights, label, shown)
     if as_json:
-        echo_json({**outcome.record(), "report": str(report)})
+        echo_json({**record, "report": str(report)})
     else:
-        data = read_run(ready.run.path).only(outcome.weights, outcome.checks)
+        data = read_run(ready.run.path).only(weights, (CLEAN, label))
         for unit in (Summary(), Unfinished(), Certificates(radii=shown or ())):
             show(unit.present([data]))
         say(f"device: {ready.device}")
