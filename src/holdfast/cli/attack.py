@@ -95,7 +95,7 @@ def command(
     if as_json:
         echo_json({**record, "saved": saved, "report": str(report)})
     else:
-        show_overview([read_run(ready.run.path).only(weights, (CLEAN, label))])
+        show_overview([read_run(ready.run.path).only(weights, (CLEAN, label))], "yields")
         say(successes_in_words(record))
         for what, where in saved.items():
             say(f"{what}: {where}")

@@ -54,7 +54,7 @@ def command(
         record |= {"verdicts": verdicts.records([done]), "report": str(report)}
         echo_json(record)
     else:
-        show_overview([read_run(done.path)])
+        show_overview([read_run(done.path)], "yields")
         if remark := limits(checks or ("quick" if network.model is not None else None)):
             say(remark)
         for line in verdicts.failures([done]):

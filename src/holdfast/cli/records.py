@@ -54,12 +54,12 @@ def attack_record(run: Path, weights: str, attack: str) -> dict[str, Any]:
 
 
 def successes_in_words(record: dict[str, Any]) -> str:
-    """How many images an attack broke, and how far they had to be changed."""
-    text = f"{record['broken']} images broken"
+    """How many images an attack broke, how far they had to be changed, and what it cost."""
+    text, cost = f"{record['broken']} images broken", f"{record['queries']} queries, {record['seconds']:.1f} s"
     if (distance := record["distance"]) is None:
-        return text
+        return f"{text}; {cost}"
     far = f"mean {short(distance['mean'])}, median {short(distance['median'])}"
-    return f"{text}; {distance['norm']} distance {far}"
+    return f"{text}; {distance['norm']} distance {far}; {cost}"
 
 
 def certificate_record(run: Path, weights: str, certificate: str, radii: Sequence[float] | None) -> dict[str, Any]:

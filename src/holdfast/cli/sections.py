@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from holdfast.report.runs import RunData
     from holdfast.show.items import Item
 
-OVERVIEW = ("summary", "unfinished", "accuracy", "yields", "distances", "certificates", "corruptions", "maps")
-"""Sections that sum up what was measured."""
+OVERVIEW = ("summary", "unfinished", "accuracy", "distances", "certificates", "corruptions", "maps")
+"""Sections that sum up what was measured; none has times, so that a repeated command prints the same."""
 
 
 def show_overview(runs: Sequence[RunData], *more: str) -> None:

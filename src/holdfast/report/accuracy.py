@@ -87,7 +87,7 @@ class Accuracy:
             yield accuracy_table(runs, main, OF_EACH)
         if most > 1 or len(main) < len(every):
             yield Details("Every run and all its weights", [accuracy_table(runs, every, OF_ALL)])
-        yield Details("What the checks cost", [cost(runs)], open=len(runs) == 1)
+        yield Details("What the checks cost", [cost(runs)])
 
 
 def every_network(runs: Sequence[RunData]) -> Table:
