@@ -4,6 +4,8 @@ import torch
 from holdfast.corruptions import BandNoise, EnergyFilter, LowPass
 from holdfast.frequency import bands, dct, energy_filter, low_pass
 from holdfast.rng import Streams
+from holdfast.training import Epoch
+from tests.training import tiny
 from tests.zoo import images
 
 SHAPES = [(3, 32, 32), (1, 8, 8), (2, 5, 7), (1, 1, 600)]
@@ -90,6 +92,19 @@ def test_filters_cut_to_the_box_unless_told_not_to(clipped, plain):
     assert torch.equal(clipped(x), z.clamp(0, 1))
     free = type(clipped)(**{**vars(clipped), "clip": False})
     assert torch.equal(free(x), z)
+
+
+def test_training_on_filtered_images_leaves_validation_and_test_images_alone(tmp_path):
+    still = "train.optimizer={sgd: {lr: 1.0e-30}}"  # so that both have the same network
+    plain = tiny.recipe(still)
+    filtered = tiny.recipe(still, "data.augment=[{low_pass: {share: 0.9}}]")
+    one, other = (
+        [record for record in tiny.train(recipe, tmp_path / name) if isinstance(record, Epoch)]
+        for name, recipe in (("plain", plain), ("filtered", filtered))
+    )
+    assert [epoch.validation for epoch in one] == [epoch.validation for epoch in other]
+    assert all(a.train["total"] != b.train["total"] for a, b in zip(one, other, strict=True))
+    assert torch.equal(tiny.splits(plain).test.x, tiny.splits(filtered).test.x)
 
 
 @pytest.mark.parametrize(
