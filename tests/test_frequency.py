@@ -107,6 +107,10 @@ def test_published_low_pass_masks(share, radius, kept):
     assert torch.equal(mask, (i**2 + j**2).double().sqrt() < radius)
 
 
+def test_the_published_search_goes_on_until_less_than_the_rest_is_kept():
+    assert int(low_pass_mask(1, 40, 0.5, "radius").sum()) == 19  # exactly 20 would be possible: no radii tie
+
+
 @pytest.mark.parametrize(("share", "kept"), [(0.1, 0.99), (0.9, 0.96)])
 def test_the_mask_printed_for_low_pass_filters_keeps_almost_everything(share, kept):
     i, j = torch.arange(32)[:, None], torch.arange(32)
@@ -203,3 +207,9 @@ def test_filters_remove_what_their_masks_say_and_nothing_else(share):
         (energy_filter(x, share), energy_mask(coefficients, share)),
     ):
         torch.testing.assert_close(dct(z), coefficients * mask, rtol=0, atol=1e-13)
+
+
+def test_filters_compute_in_float64_and_round_once():
+    x = images(3, (3, 32, 32), dtype=torch.float32)
+    for change in (low_pass, energy_filter):
+        assert torch.equal(change(x, 0.6), change(x.double(), 0.6).float())

@@ -50,7 +50,7 @@ def band_drops(rows: pl.DataFrame) -> pl.DataFrame:
     spreads = [spread(drops) for drops in paired["drops"].to_list()]
     drop = pl.Series([each.mean for each in spreads], dtype=pl.Float64)
     half = pl.Series([each.half for each in spreads], dtype=pl.Float64)
-    return paired.drop("drops").with_columns(drop=drop, low=drop - half, high=drop + half).sort(*KEY)
+    return paired.drop("drops").with_columns(drop=drop, low=drop - half, high=drop + half)
 
 
 def _per_example(rows: pl.DataFrame) -> pl.DataFrame:
