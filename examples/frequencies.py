@@ -2,16 +2,16 @@
 
 `python examples/frequencies.py frequencies.html` draws a digit without its smallest coefficients and without its
 highest frequencies, with the difference and the mask of each, and with noise in each band. After `holdfast run
-recipes/digits_bands.yaml`, `python examples/frequencies.py frequencies.html runs/digits_bands/*/*` adds a table of what
-each band takes, and the spectra of what the checks of these runs changed.
+recipes/digits_bands.yaml`, `python examples/frequencies.py frequencies.html runs/digits_bands/*/*` adds a chart and a
+table of what each band takes, and the spectra of what the checks of these runs changed.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -27,8 +27,11 @@ from holdfast.frequency import bands, dct, energy_mask, low_pass_mask
 from holdfast.report.gallery import magnification, magnified, png, read_galleries
 from holdfast.results.band_drops import band_drops
 from holdfast.rng import Streams
-from holdfast.show.html import environment, to_html
+from holdfast.show.chart import Chart, Curve
+from holdfast.show.items import Details, Heading, Item
 from holdfast.show.numbers import interval
+from holdfast.show.page import Section, render_page
+from holdfast.show.pictures import Photo, Photos
 from holdfast.show.table import Cell, Table, across, coloured
 from holdfast.show.terminal import draw
 
@@ -38,70 +41,42 @@ SOURCES = {name: source for name, source in DATASETS.items() if not isinstance(s
 DECADES = 4
 """Of a logarithmic spectrum."""
 
-PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Frequencies</title><style>
-body { font: 15px system-ui, sans-serif; margin: 2rem; color: #222 }
-figure { display: inline-block; margin: 0 1rem 1rem 0; text-align: center } figcaption { font-size: 12px }
-img { height: 96px; image-rendering: pixelated; border: 1px solid #ccc }
-td, th { padding: 0.2rem 0.8rem; text-align: right }
-</style></head><body>
-<h1>Frequencies</h1>
-{{ tables }}
-{% for row in rows %}
-<h2>{{ row.title }}</h2>
-{% for caption, picture in row.pictures %}
-<figure><img src="{{ picture }}" alt="{{ caption }}"><figcaption>{{ caption }}</figcaption></figure>
-{% endfor %}
-{% endfor %}
-</body></html>
-"""
 Array = NDArray[np.floating]
+Drops = dict[str, list[dict[str, Any]]]
+"""What each band takes, by run."""
 
 
-@dataclass(frozen=True)
-class Row:
-    """Pictures side by side.
-
-    Args:
-        title: heading.
-        pictures: caption and data URI of each.
-    """
-
-    title: str
-    pictures: Sequence[tuple[str, str]]
-
-
-def image_rows(x: Tensor) -> Iterator[Row]:
+def image_items(x: Tensor) -> Iterator[Item]:
     """One image, (1, C, H, W), in all its changes."""
     plane, log = spectra(x.numpy()[0])
-    yield Row("Image and its spectrum", [("original", png(x.numpy()[0])), ("|DCT|", plane), ("|DCT|, log scale", log)])
+    yield strip([("original", png(x.numpy()[0])), ("|DCT|", plane), ("|DCT|, log scale", log)])
     size = x.shape[-2:]
     without_energy = [(EnergyFilter(share=share)(x), energy_mask(dct(x), share)[0]) for share in SHARES]
-    yield from changed_rows("the smallest coefficients", x, without_energy)
+    yield from changed_items("Without the smallest coefficients", x, without_energy)
     without_detail = [(LowPass(share=share)(x), low_pass_mask(*size, share)[None]) for share in SHARES]
-    yield from changed_rows("the highest frequencies", x, without_detail)
+    yield from changed_items("Without the highest frequencies", x, without_detail)
     count = min(BANDS, size.numel())
-    masks = [bands(*size, count) == band for band in range(count)]
     noisy = [BandNoise(band=band, bands=count, variance=0.1)(x, rng=Streams(0, "page", 1)) for band in range(count)]
-    names = [f"band {band}" for band in range(count)]
-    yield Row("Noise in each band, variance 0.1", [(n, png(z.numpy()[0])) for n, z in zip(names, noisy, strict=True)])
-    yield Row("The bands", [(name, mask_of(mask[None])) for name, mask in zip(names, masks, strict=True)])
+    masks = [(bands(*size, count) == band)[None] for band in range(count)]
+    yield Heading("Noise of variance 0.1 in each band")
+    yield strip([(f"band {band}", png(z.numpy()[0])) for band, z in enumerate(noisy)])
+    yield strip([(f"band {band}", png(mask.numpy())) for band, mask in enumerate(masks)])
 
 
-def changed_rows(what: str, x: Tensor, changed: Sequence[tuple[Tensor, Tensor]]) -> Iterator[Row]:
-    """Images without some of their coefficients, what is gone, and the masks."""
-    names, before = [f"{share:.0%} removed" for share in SHARES], x.numpy()[0]
-    after = [z.numpy()[0] for z, _ in changed]
+def changed_items(title: str, x: Tensor, changed: Sequence[tuple[Tensor, Tensor]]) -> Iterator[Item]:
+    """Images without some of their coefficients, what is gone, and the masks, in which black is removed."""
+    before, after = x.numpy()[0], [z.numpy()[0] for z, _ in changed]
     factor = magnification(max(float(np.abs(z - before).max()) for z in after))
-    differences = [png(magnified(before, z, factor)) for z in after]
-    yield Row(f"Without {what}", list(zip(names, map(png, after), strict=True)))
-    yield Row(f"Difference, {factor:g} times", list(zip(names, differences, strict=True)))
-    yield Row("Mask: black is removed", [(n, mask_of(mask)) for n, (_, mask) in zip(names, changed, strict=True)])
+    names = [f"{share:.0%} removed" for share in SHARES]
+    yield Heading(title)
+    yield strip(list(zip(names, map(png, after), strict=True)))
+    yield strip([(f"difference, {factor:g} times", png(magnified(before, z, factor))) for z in after])
+    yield strip([("mask, black is removed", png(mask.numpy())) for _, mask in changed])
 
 
-def mask_of(mask: Tensor) -> str:
-    """A mask, (1, H, W), as a picture."""
-    return png(mask.float().numpy())
+def strip(pictures: Sequence[tuple[str, str]]) -> Photos:
+    """Pictures side by side, each with its caption."""
+    return Photos([Photo([(picture, caption)], caption) for caption, picture in pictures], "strip")
 
 
 def spectra(image: Array) -> tuple[str, str]:
@@ -112,35 +87,56 @@ def spectra(image: Array) -> tuple[str, str]:
     return png(size.numpy()), png(log.numpy())
 
 
-def run_rows(path: Path) -> Iterator[Row]:
+def run_items(path: Path) -> Iterator[Item]:
     """The first image that each check of a run kept: before, after, the change and its spectrum."""
     for gallery in read_galleries(path / "gallery"):
         if len(gallery.x) and np.any(gallery.x[0] != gallery.z[0]):
-            change = magnified(gallery.x[0], gallery.z[0], gallery.factor)
-            pictures = [("before", png(gallery.x[0])), ("after", png(gallery.z[0]))]
-            pictures += [(f"change, {gallery.factor:g} times", png(change))]
-            pictures += [("|DCT| of the change, log scale", spectra(gallery.z[0] - gallery.x[0])[1])]
-            yield Row(f"{path.parent.name}/{path.name}: {gallery.check}", pictures)
+            before, after = gallery.x[0], gallery.z[0]
+            change = png(magnified(before, after, gallery.factor))
+            pictures = [("before", png(before)), ("after", png(after)), (f"change, {gallery.factor:g} times", change)]
+            pictures += [("|DCT| of the change, log scale", spectra(after - before)[1])]
+            yield Details(gallery.check, [strip(pictures)])
 
 
-def drops_table(paths: Sequence[Path]) -> Table:
+def drops_of(path: Path) -> list[dict[str, Any]]:
+    """What each band takes from the best weights of a run, from the lowest frequencies on."""
+    run = load_run(path)
+    return list(band_drops(run.ledger.filter(pl.col("weights") == run.weights[0])).iter_rows(named=True))
+
+
+def drops_table(drops: Drops) -> Table:
     """Percentage points of accuracy that noise in each band takes from each run, with intervals."""
-    columns = []
-    for path in paths:
-        run = load_run(path)
-        drops = band_drops(run.ledger.filter(pl.col("weights") == run.weights[0]))
-        columns.append(
-            (f"{path.parent.name}/{path.name}", {row["band"]: cell(row) for row in drops.iter_rows(named=True)})
-        )
+    columns = [(name, {row["band"]: cell(row) for row in rows}) for name, rows in drops.items()]
     table = across("Accuracy that noise in each band takes, in percentage points", "Band", columns, str)
     return Table(table.caption, table.corner, table.columns, coloured(table.rows))
 
 
-def cell(row: dict[str, float]) -> Cell:
+def cell(row: dict[str, Any]) -> Cell:
     """A drop with its interval."""
-    low, high = row["low"], row["high"]
-    note = "" if low is None else interval(low, high)
+    note = "" if row["low"] is None else interval(row["low"], row["high"])
     return Cell(f"{100 * row['drop']:z.1f}", note, value=row["drop"])
+
+
+def drops_chart(drops: Drops) -> Chart:
+    """The same against the band."""
+    curves = tuple(drops_curve(place, rows) for place, rows in enumerate(drops.values()))
+    title = "Accuracy that noise in each band takes"
+    return Chart(title, "band, from low to high frequencies", curves, True, whole=False, from_zero=False)
+
+
+def drops_curve(place: int, rows: Sequence[dict[str, Any]]) -> Curve:
+    """What each band takes from one run."""
+    x, y, low, high = (tuple(row[key] for row in rows) for key in ("band", "drop", "low", "high"))
+    return Curve(place, "drop", x, y) if None in low else Curve(place, "drop", x, y, low, high, ribbon=True)
+
+
+def sections(x: Tensor, runs: dict[str, Path], drops: Drops) -> Iterator[Section]:
+    """All that the page shows."""
+    if drops:
+        yield Section.of("bands", "Bands", [drops_chart(drops), drops_table(drops)], list(drops))
+    yield Section.of("image", "An image and its frequencies", image_items(x))
+    for number, (name, path) in enumerate(runs.items()):
+        yield Section.of(f"run-{number}", f"What the checks of {name} changed", run_items(path))
 
 
 def main() -> None:
@@ -155,10 +151,10 @@ def main() -> None:
     if not 0 <= options.index < len(test):
         parser.error(f"--index: expected 0 to {len(test) - 1}, got {options.index}")
     x, _ = test.batch(slice(options.index, options.index + 1))
-    tables = [drops_table(options.runs)] if options.runs else []
-    draw(tables, Console())
-    rows = [*image_rows(x.double()), *(row for path in options.runs for row in run_rows(path))]
-    page = environment().from_string(PAGE).render(rows=rows, tables=to_html(tables))
+    runs = {f"{path.parent.name}/{path.name}": path for path in options.runs}
+    drops = {name: drops_of(path) for name, path in runs.items()}
+    draw([drops_table(drops)] if drops else [], Console())
+    page = render_page("Frequencies", sections(x.double(), runs, drops), kicker="holdfast example")
     options.page.write_text(page, encoding="utf-8")
     print(f"page: {options.page}")
 
