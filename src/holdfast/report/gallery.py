@@ -70,9 +70,10 @@ def magnification(largest: float) -> float:
 
 
 def picture_of(image: NDArray[np.floating]) -> Image.Image:
-    """A (C, H, W) image in eight bits: one channel is grey, three are colours, others are averaged, sound is a curve.
+    """A (C, H, W) image in eight bits: one channel is grey, three are colours, else they are averaged.
 
-    Values outside [0, 1], which noise without clipping has, look like 0 and 1.
+    Sound, which has one row, is drawn as a curve. Values outside [0, 1], which noise without clipping has, look like 0
+    and 1.
     """
     if is_waveform(image):
         return picture_of_waveform(image[0, 0])
