@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from holdfast.cli.search import _worker
+from holdfast.cli.workers import _worker
 from holdfast.recipe import load_recipes
 from tests.end_to_end.command import Nursery, good, refused, said
 from tests.report.reading import read

@@ -17,7 +17,7 @@ from holdfast.search.plan import Plan
 from holdfast.search.ranges import Range
 from holdfast.search.sampler import ERROR, is_lost
 from holdfast.search.schema import Goal
-from holdfast.search.trial import judged
+from holdfast.search.watch import judged
 
 State = Literal["complete", "pruned", "failed", "lost", "running", "waiting"]
 
