@@ -11,7 +11,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import holdfast
-from holdfast.data import Digits
+from holdfast.data import Dataset, Digits
 from holdfast.errors import CheckpointError, DataError, HoldfastError, LedgerError, ModelError, RecipeError
 from holdfast.losses import cross_entropy
 from holdfast.models import read_state
@@ -77,6 +77,16 @@ def test_it_is_the_training_of_a_recipe_to_the_bit(tmp_path, objective):
     assert [epoch["epoch"] for epoch in fitted.metrics] == [1, 2]
 
 
+def test_the_splits_of_a_recipe_given_as_objects_are_the_same_training():
+    of = recipe("model={python: 'tests.training.tiny:network'}", "data.augment=[{random_crop: 1}]")
+    cut = splits(of)
+    named, given = new_model(of, cut, trust=True), new_model(of, cut, trust=True)
+    augment = [{"random_crop": 1}]
+    holdfast.fit(named, {**DATA, "augment": augment}, TRADES_, train=TRAIN)
+    holdfast.fit(given, {"source": cut.train, "augment": augment}, TRADES_, validation=cut.validation, train=TRAIN)
+    assert bits(given) == bits(named)
+
+
 def test_it_returns_the_module_it_was_given_with_the_best_weights_ready_for_use(tmp_path):
     model = small()
     fitted = holdfast.fit(model, some(), validation=0.4, train=TRAIN, out=tmp_path)
@@ -86,6 +96,7 @@ def test_it_returns_the_module_it_was_given_with_the_best_weights_ready_for_use(
     best = read_state(tmp_path / "best.safetensors")
     assert all(torch.equal(best[name], tensor) for name, tensor in model.state_dict().items())
     assert fitted.path == tmp_path
+    assert bits(holdfast.fit(small(), some(), validation=0.4, train=TRAIN, device="cpu").model) == bits(model)
 
 
 @pytest.mark.parametrize("stop", range(1, 8))
@@ -118,8 +129,9 @@ def test_the_global_random_states_are_left_alone(tmp_path):
         lambda x, y: DataLoader(TensorDataset(x, y), batch_size=7),
         lambda x, y: Digits()().train.select(slice(0, len(y))),
         lambda x, y: {"source": (x, y)},
+        lambda x, y: Dataset("mine", tuple("0123456789"), Digits()().train.select(slice(0, len(y))), Digits()().test),
     ],
-    ids=["tensors", "arrays", "map-style", "loader", "split", "source"],
+    ids=["tensors", "arrays", "map-style", "loader", "split", "source", "data set"],
 )
 def test_all_ways_to_give_the_same_images_are_the_same_training(given):
     expected = bits(holdfast.fit(small(), some(), train=TRAIN).model)
@@ -279,7 +291,12 @@ X, Y = torch.rand(20, 1, 8, 8), torch.arange(20) % 10
         ({"model": nn.Sequential(nn.Flatten(), nn.Linear(64, 4))}, ModelError, "expected logits of shape"),
         ({"model": small().double()}, RecipeError, "train.fabric.precision: expected 64-true"),
         ({"data": (X + 1, Y)}, DataError, r"expected .*\[0, 1\]"),
-        ({"data": X}, DataError, "expected"),
+        ({"data": X}, DataError, "data: expected images with labels, such as a pair of tensors; got Tensor"),
+        ({"data": 5}, DataError, "data: expected images with labels, such as a pair of tensors; got int"),
+        ({"data": (X, 2 * (Y // 2))}, DataError, "data: expected examples of every class, got none of class 1"),
+        ({"validation": Digits()()}, DataError, "validation: expected images and labels; got a data set"),
+        ({"validation": (X, Y + 1)}, DataError, "validation: expected images of shape .* labels up to 10"),
+        ({"train": 5}, RecipeError, "train: expected a TrainRecipe or its fields; got 5"),
         ({"data": "digit"}, RecipeError, "data.source: .*digits"),
         ({"data": {"source": (X, Y), "augmnt": []}}, RecipeError, "data.augmnt"),
         ({"validation": 1.5}, RecipeError, "validation must lie in"),

@@ -65,7 +65,7 @@ def fit(
     fresh: bool = False,
     progress: bool | Progress = False,
 ) -> Fitted:
-    """Train a network of your own: `holdfast.fit(model, (x, y), "trades", out="runs/mine")`.
+    """Train a network of your own: `holdfast.fit(model, (x, y), {"trades": {"threat": {"linf": "8/255"}}})`.
 
     The same training as a recipe's, to the bit, if the recipe's network has the same weights at the start. With `out`
     it can be interrupted at any time; the same call goes on from there, whatever weights the network has then.

@@ -11,7 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from holdfast.data import Dataset, Memory, Split
+from holdfast.data import Dataset, Split, checked
+from holdfast.data.conversion import label_names
+from holdfast.data.memory import tensors_of
 from holdfast.errors import DataError, RecipeError
 from holdfast.recipe import DataRecipe, TrainRecipe, parse
 from holdfast.runs import Splits, prepare
@@ -71,6 +73,8 @@ def train_recipe(train: TrainRecipe | Mapping[str, Any] | None, objective: Any) 
     Raises:
         RecipeError: if a recipe could not say it, or the objective cannot be called.
     """
+    if train is not None and not isinstance(train, TrainRecipe | Mapping):
+        raise RecipeError(f"train: expected a TrainRecipe or its fields; got {train!r}")
     read: Any = train if isinstance(train, TrainRecipe) else parse(TrainRecipe, dict(train or {}), where=_in_train)
     settings: TrainRecipe = read
     if objective is None:
@@ -136,25 +140,17 @@ def _dataset(images: Any) -> Dataset:
     """A data set of nothing but training images, unless it is one already."""
     if isinstance(images, Dataset):
         return images
-    if isinstance(images, Split):
-        train, classes = images, tuple(map(str, range(int(images.y.max()) + 1)))
-    else:
-        pair = Memory(test=_tensors(images), name="data")().test
-        whole = Memory(train=(pair.x, pair.y), test=(pair.x, pair.y), name="data")()
-        assert whole.train is not None
-        train, classes = whole.train, whole.classes
-    return Dataset("data", classes, train, train.select(slice(0, 0)))
+    train = images if isinstance(images, Split) else _split(images, "data")
+    classes = label_names([train.y.numpy()], "data")
+    whole = checked(train.x, train.y, classes, "data", complete=True)
+    return Dataset("data", classes, replace(whole, index=train.index), train.select(slice(0, 0)))
 
 
 def _held_out(images: Images, splits: Splits) -> Split:
     """Images to judge on."""
     if isinstance(images, Dataset):
         raise DataError("validation: expected images and labels; got a data set with several splits; take one of them")
-    made = (
-        images
-        if isinstance(images, Split)
-        else Memory(test=_tensors(images), classes=splits.classes, name="validation")().test
-    )
+    made = images if isinstance(images, Split) else _split(images, "validation")
     if made.x.shape[1:] != splits.shape or int(made.y.max()) >= len(splits.classes):
         got = f"{tuple(made.x.shape[1:])} and labels up to {int(made.y.max())}"
         raise DataError(
@@ -164,7 +160,11 @@ def _held_out(images: Images, splits: Splits) -> Split:
     return made
 
 
-def _tensors(images: Any) -> Any:
-    """Pairs of arrays as pairs of tensors; all else as it is."""
-    arrays = isinstance(images, tuple) and all(isinstance(part, np.ndarray | Tensor) for part in images)
-    return tuple(map(torch.as_tensor, images)) if arrays else images
+def _split(images: Any, where: str) -> Split:
+    """Images and labels from tensors, arrays, a map-style data set or a loader."""
+    if isinstance(images, tuple) and all(isinstance(part, np.ndarray | Tensor) for part in images):
+        images = tuple(map(torch.as_tensor, images))
+    if isinstance(images, Tensor | np.ndarray) or not (hasattr(images, "__getitem__") or isinstance(images, Iterable)):
+        raise DataError(f"{where}: expected images with labels, such as a pair of tensors; got {type(images).__name__}")
+    x, y = tensors_of(images, where)
+    return checked(x, y, label_names([y.detach().cpu().numpy()], where), where)

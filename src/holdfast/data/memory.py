@@ -52,8 +52,8 @@ class Memory:
 
     def __call__(self, root: Path | None = None) -> Dataset:
         """Check and convert; `root` is not used."""
-        test = _tensors(self.test, f"{self.name}: test")
-        train = None if self.train is None else _tensors(self.train, f"{self.name}: train")
+        test = tensors_of(self.test, f"{self.name}: test")
+        train = None if self.train is None else tensors_of(self.train, f"{self.name}: train")
         classes = self._names([y for _, y in (test, *((train,) if train else ()))])
         splits: list[Split | None] = [
             part and checked(*part, classes, f"{self.name}: {where}", complete=where == "train")
@@ -68,7 +68,8 @@ class Memory:
         return label_names([y.detach().cpu().numpy() for y in labels], self.name)
 
 
-def _tensors(examples: tuple[Tensor, Tensor] | MapDataset | Iterable[Any], where: str) -> tuple[Tensor, Tensor]:
+def tensors_of(examples: tuple[Tensor, Tensor] | MapDataset | Iterable[Any], where: str) -> tuple[Tensor, Tensor]:
+    """Images and labels as tensors, from any form that `Memory` takes; `where` is for messages."""
     if isinstance(examples, tuple):
         if len(examples) != 2 or not all(isinstance(part, Tensor) for part in examples):
             raise DataError(f"{where}: expected a pair of tensors, images and labels, or a map-style data set")
