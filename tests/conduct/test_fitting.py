@@ -99,6 +99,18 @@ def test_it_returns_the_module_it_was_given_with_the_best_weights_ready_for_use(
     assert bits(holdfast.fit(small(), some(), validation=0.4, train=TRAIN, device="cpu").model) == bits(model)
 
 
+def test_the_best_weights_may_be_earlier_ones(tmp_path):
+    x, y = some()
+    wrong = (x, (y + 5) % 10)  # the more it learns, the worse it does
+    settings = {**TRAIN, "epochs": 4, "selection": {"metric": "loss"}}
+    fitted = holdfast.fit(small(), (x, y), validation=wrong, train=settings, out=tmp_path)
+    assert [epoch["best"] for epoch in fitted.metrics] == [True, False, False, False]
+    best, last = (read_state(tmp_path / f"{label}.safetensors") for label in ("best", "last"))
+    weights = fitted.model.state_dict()
+    assert all(torch.equal(best[name], tensor) for name, tensor in weights.items())
+    assert not all(torch.equal(last[name], tensor) for name, tensor in weights.items())
+
+
 @pytest.mark.parametrize("stop", range(1, 8))
 def test_stopped_and_called_again_it_ends_with_the_same_bits(tmp_path, stop):
     whole = holdfast.fit(small(), some(), TRADES_, validation=0.4, train=TRAIN)
