@@ -17,11 +17,11 @@ import torch
 from torch import Tensor
 
 import holdfast
-from holdfast.checks import PRESETS, preset
 from holdfast.corruptions.common import Common
 from holdfast.gradients import input_gradient
 from holdfast.losses import cross_entropy
 from holdfast.models import MODELS, build
+from holdfast.presets import PRESETS, preset
 
 
 class Unmoved:

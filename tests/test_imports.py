@@ -52,6 +52,7 @@ ORDER = [
     "objectives",
     "optim",
     "checks",
+    "presets",
     "show",
     "questions",
     "trust",

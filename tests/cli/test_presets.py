@@ -4,9 +4,9 @@ import pytest
 import torch
 
 import holdfast
-from holdfast.checks import PRESETS, preset
 from holdfast.cli.presets import PRESETS as STATED
 from holdfast.cli.presets import limits, table
+from holdfast.presets import PRESETS, preset
 
 
 class Unmoved:

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 
 from holdfast.attacks import FMN, PGD
 from holdfast.attacks.schedule import cosine
-from holdfast.checks import CHECKS, PRESETS, Check
+from holdfast.checks import CHECKS, Check
 from holdfast.corruptions import GaussianNoise
 from holdfast.errors import RecipeError
 from holdfast.losses import difference_of_logits_ratio
 from holdfast.models import Architecture
+from holdfast.presets import PRESETS
 from holdfast.recipe import Recipe, describe, load_recipes, parse, plain, to_yaml
 from holdfast.recipe.schema import FAMILIES, hints_of
 from holdfast.threat import L0, L2, Linf

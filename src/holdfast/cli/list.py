@@ -51,7 +51,7 @@ def command(
 def _names(family: str) -> Mapping[str, Any]:
     """The names of a family; what they stand for is imported when it is looked at."""
     if family == "presets":
-        from holdfast.checks import PRESETS
+        from holdfast.presets import PRESETS
 
         return PRESETS
     return ALL[family]

@@ -11,9 +11,10 @@ from typing import Any
 
 import yaml
 
-from holdfast.checks import PRESETS, Check, preset
+from holdfast.checks import Check
 from holdfast.errors import RecipeError, unknown
 from holdfast.families import CHECKS
+from holdfast.presets import PRESETS, preset
 from holdfast.recipe.strict import parse
 from holdfast.yaml_text import load_yaml
 
