@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from holdfast.models import MODELS
 from holdfast.objectives import Center, CleanAndNoisy, Discriminative, LargeMargin, Stability, Standard, TermWeights
 from holdfast.rng import Streams
-from holdfast.types import Stateful
+from holdfast.types import hooks_of
 
 BATCH, FEATURES, ROUNDS = 128, 128, 15
 GOAL = 2.2
@@ -55,7 +55,8 @@ class Given(nn.Module):
 
 def stepper(objective: Any, model: nn.Module, x: Tensor, y: Tensor, classes: int) -> Callable[[], float]:
     """A function that makes one step and returns its processor seconds."""
-    started = objective.started(model, classes, torch.arange(BATCH)) if isinstance(objective, Stateful) else objective
+    make = hooks_of(objective).start
+    started = objective if make is None else make(model, classes, torch.arange(BATCH))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
 
     def step() -> float:

@@ -48,7 +48,7 @@ from holdfast.objectives import (
 )
 from holdfast.rng import Streams
 from holdfast.threat import Linf
-from holdfast.types import Stateful, Terms
+from holdfast.types import Terms, hooks_of
 
 BATCH, CLASSES, ROUNDS, WIDTH = 128, 10, 11, 0.25
 GOAL, GOAL_OF_PGD = 1.15, 1.05
@@ -130,10 +130,11 @@ def stepping(objective: Any, model: nn.Module, x: Tensor, y: Tensor) -> Callable
     """A function that takes one step."""
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9)
 
-    work = objective.started(model, CLASSES, torch.arange(BATCH)) if isinstance(objective, Stateful) else objective
+    hooks = hooks_of(objective)
+    work: Any = objective if hooks.start is None else hooks.start(model, CLASSES, torch.arange(BATCH))
 
     def step() -> None:
-        for _ in range(getattr(objective, "replays", 1)):
+        for _ in range(hooks.replays):
             optimizer.zero_grad()
             work(model, x, y, rng=Streams(0, "cost", BATCH)).total.backward()
             optimizer.step()

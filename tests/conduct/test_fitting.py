@@ -253,7 +253,7 @@ def test_what_it_leaves_is_read_by_load_run(tmp_path):
     with pytest.raises(LedgerError, match=r"expected .*results"):
         run.report()
     for read in (run.model, lambda: run.recipe):
-        with pytest.raises(CheckpointError, match=r"got those of a network that holdfast\.fit trained: load them into"):
+        with pytest.raises(CheckpointError, match=r"got those of a network that holdfast\.fit trained; load them into"):
             read()
     other = run.model(into=small())
     assert not other.training

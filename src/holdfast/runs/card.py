@@ -45,7 +45,7 @@ def weights_metadata(
         bases: of a composite, what is known of the networks inside.
     """
     extra = {"bases": json.dumps(bases)} if bases else {}
-    made = {} if recipe is None else {"recipe": to_yaml(recipe, Recipe)}
+    made = {"trained": "holdfast.fit"} if recipe is None else {"recipe": to_yaml(recipe, Recipe)}
     model = None if recipe is None else plain(recipe.model, Architecture)
     return {
         "holdfast": version(),
@@ -130,9 +130,9 @@ def read_card(path: Path | str) -> Card:
         file = Run(file).weights(Run(file).require_labels()[0])
     metadata = read_metadata(file)
     missing = [key for key in ("recipe", "shape", "classes", "hash") if key not in metadata]
-    if missing == ["recipe"]:
+    if missing and "trained" in metadata:
         raise CheckpointError(
-            f"{file}: expected weights of a recipe; got those of a network that holdfast.fit trained: load them into "
+            f"{file}: expected weights of a recipe; got those of a network that holdfast.fit trained; load them into "
             "such a network with holdfast.models.load_weights, or name it with --model and --weights"
         )
     if missing:
