@@ -135,6 +135,33 @@ def test_rebuilding_a_network_imports_no_package(run):
     assert done.stdout.strip() == "[]", done.stderr
 
 
+NET = """
+from dataclasses import dataclass
+
+from torch import nn
+
+
+@dataclass(frozen=True)
+class Flat:
+    width: int = 4
+
+    def __call__(self, shape, classes):
+        if self.width > 9:
+            raise KeyError("too wide")
+        return nn.Sequential(nn.Flatten(), nn.Linear(64, self.width), nn.Linear(self.width, classes))
+"""
+
+
+def test_a_network_of_a_package_is_trained_and_rebuilt(plugged, tmp_path):
+    plugged("holdfast-flat", {"flat": NET}, {"holdfast.models": {"flat": "flat:Flat"}})
+    text = TEXT.replace("{mlp: {hidden: [8]}}", "{flat: {width: 3}}")
+    (tmp_path / "tiny.yaml").write_text(text)
+    good("run", "tiny.yaml", cwd=tmp_path)
+    assert load_model(tmp_path / "runs/tiny/seed-0").model[1].out_features == 3
+    (tmp_path / "wide.yaml").write_text(text.replace("width: 3", "width: 30").replace("name: tiny", "name: wide"))
+    assert "model: KeyError: 'too wide'" in refused("run", "wide.yaml", cwd=tmp_path)
+
+
 @pytest.fixture
 def broken(plugged):
     names = {"holdfast.attacks": {"odd": "odd:Odd"}, "holdfast.questions": {"odd": "odd:Odd"}}

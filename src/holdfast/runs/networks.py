@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,7 @@ def new_network(
     except HoldfastError:
         raise
     except Exception as error:  # a user's factory may raise anything
-        if isinstance(error, ValueError) or _is_external(architecture, {}):
+        if isinstance(error, ValueError) or _is_of_others(architecture):
             raise RecipeError(f"model: {line_of(error)}") from error
         raise
 
@@ -86,8 +87,15 @@ def new_network(
 def _is_external(architecture: Architecture, bases: Bases) -> bool:
     """Whether the code of others makes the network, or one in it: it may need values of tensors to do so."""
     names = [name for base in bases.values() if isinstance(base.get("model"), Mapping) for name in base["model"]]
-    foreign = type(architecture).__module__.partition(".")[0] != "holdfast"
-    return foreign or isinstance(architecture, EXTERNAL) or any(MODELS.get(name) in EXTERNAL for name in names)
+    external = isinstance(architecture, EXTERNAL) or _is_of_others(architecture)
+    return external or any(MODELS.get(name) in EXTERNAL for name in names)
+
+
+def _is_of_others(architecture: Architecture) -> bool:
+    """Whether code that holdfast does not know makes the network: a factory, or a method of a package."""
+    maker: object = architecture
+    of_package = is_dataclass(maker) and type(maker).__module__.partition(".")[0] != "holdfast"
+    return of_package or isinstance(maker, Python)
 
 
 def find_bases(recipe: Recipe, splits: Splits, run: Run | None = None, *, trust: TrustedCode = False) -> Bases:
