@@ -6,13 +6,18 @@ Atheris is no requirement: it is used where it is installed.
 is imported, and never returns.
 """
 
+import contextlib
+import os
 import pickle
 import random
 import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from pathlib import Path
+
+from tests.fuzz.series import ASLEEP, START
 
 
 def run(name, seconds, seed):
@@ -20,13 +25,17 @@ def run(name, seconds, seed):
     with tempfile.TemporaryDirectory() as place:
         output = Path(place) / "tally"
         command = [sys.executable, "-m", "tests.fuzz.guided", name, str(max(1, int(seconds))), str(seed), str(output)]
-        done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
+        errors = Path(place) / "errors.txt"
+        with errors.open("wb") as words, contextlib.suppress(subprocess.TimeoutExpired):
+            subprocess.run(
+                command, stdout=subprocess.DEVNULL, stderr=words, check=False, timeout=2 * seconds + START + ASLEEP
+            )
+        last = errors.read_bytes()[-3000:].decode(errors="replace")
         tally = pickle.loads(output.read_bytes()) if output.exists() else None
         if tally is None:
-            raise SystemExit(f"fuzz: atheris could not run: {done.stderr[-500:].decode(errors='replace')}")
+            raise SystemExit(f"fuzz: atheris could not run: {last[-500:]}")
         for number, file in enumerate(sorted(Path(place).glob("tally-*"))):
-            detail = done.stderr[-3000:].decode(errors="replace")
-            tally.broken[f"death under atheris #{number}"] = file.read_bytes(), detail
+            tally.broken[f"death under atheris #{number}"] = file.read_bytes(), last
         tally.seconds = seconds
     return tally
 
@@ -42,13 +51,19 @@ def main():
         from tests.fuzz.targets import TARGETS
         from tests.fuzz.trial import executed, limited_memory, prepared
     target, tally, written = TARGETS[name], Tally(), [time.monotonic()]
-    with tempfile.TemporaryDirectory() as directory, tempfile.TemporaryDirectory() as corpus, limited_memory():
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        tempfile.TemporaryDirectory() as corpus,
+        contextlib.ExitStack() as limits,
+    ):
         prepared(target, Path(directory))
         seeds = list(target.seeds())
         for number, content in enumerate(seeds):
             (Path(corpus) / str(number)).write_bytes(content)
 
         def execute(content):
+            if not tally.executions:  # before, atheris maps large libraries of its own
+                limits.enter_context(limited_memory())
             tally.add(content, executed(target, Path(directory), content))
             if time.monotonic() - written[0] > 1:
                 written[0] = time.monotonic()
@@ -63,4 +78,9 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except BaseException:  # noqa: BLE001  atheris waits for ever where Python ends in the usual way
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
