@@ -12,7 +12,7 @@ from holdfast.questions.answers import Answer, Answers
 from holdfast.show.chart import Chart, Curve
 from holdfast.show.numbers import count, give_or_take, interval, percent, short
 from holdfast.show.table import Cell, Table
-from holdfast.statistics import spread, wilson
+from holdfast.statistics import Spread, spread, wilson
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,9 +45,18 @@ def proportion(values: Sequence[float]) -> Cell:
 
 
 def mean(values: Sequence[float], write: Write = short) -> Cell:
-    """A mean with half of its 95 % interval."""
-    of = spread(values)
-    return Cell(write(of.mean), give_or_take(of.half, write), value=of.mean)
+    """The mean of some values with half of its 95 % interval."""
+    return spread_cell(spread(values), write)
+
+
+def spread_cell(of: Spread | None, write: Write = short) -> Cell:
+    """A mean with half of its 95 % interval; an empty cell where there is none."""
+    return Cell("") if of is None else Cell(write(of.mean), give_or_take(of.half, write), value=of.mean)
+
+
+def products_in_words(settings: Mapping[str, Any], step: float) -> str:
+    """How products with a Hessian were made: settings of a question with the fields draws and exact, and the step."""
+    return f"{settings['draws']} {'exact products' if settings['exact'] else f'differences at {short(step)}'}"
 
 
 @dataclass(frozen=True)
@@ -85,13 +94,6 @@ def rate_curve(kind: str, rates: Sequence[Rate], x: Sequence[float] | None = Non
 def answered(answers: Answers) -> list[tuple[str, Answer]]:
     """Names and answers of those that hold any rows or records."""
     return [(name, answer) for name, answer in zip(answers.names(), answers, strict=True) if answer.examples]
-
-
-def across(caption: str, corner: str, columns: Sequence[tuple[str, Mapping[Any, Cell]]], write: Write = short) -> Table:
-    """A column of cells by position for each name; a row for each position that one of them has, from the lowest."""
-    positions = sorted({position for _, cells in columns for position in cells})
-    rows = [(write(position), [cells.get(position, Cell("")) for _, cells in columns]) for position in positions]
-    return Table(caption, corner, [name for name, _ in columns], rows)
 
 
 def quartile_table(answers: Answers, column: str, title: str) -> Table:

@@ -17,6 +17,16 @@ if TYPE_CHECKING:
     from holdfast.rng import Streams
     from holdfast.types import Classifier
 
+OF_CURVATURE = {
+    "loss": "cross entropy of the image",
+    "gradient_norm": "l2 norm of its gradient",
+    "curvature": "sum of the squared eigenvalues of its Hessian, estimated",
+    "curvature_error": "standard error of the curvature",
+    "trace": "sum of the eigenvalues, estimated",
+    "trace_error": "standard error of the trace",
+}
+"""Columns of every question that measures the curvature of the loss."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Curvature:
@@ -44,12 +54,7 @@ class Curvature:
     title: ClassVar = "Curvature"
     needs: ClassVar = Needs.NETWORK
     columns: ClassVar = {
-        "loss": "cross entropy of the image",
-        "gradient_norm": "l2 norm of its gradient",
-        "curvature": "sum of the squared eigenvalues of its Hessian, estimated",
-        "curvature_error": "standard error of the curvature",
-        "trace": "sum of the eigenvalues, estimated",
-        "trace_error": "standard error of the trace",
+        **OF_CURVATURE,
         "eigenvalue": "eigenvalue of largest magnitude, with its sign; not a number where lanczos is 0",
         "residual": "some eigenvalue lies this near; not a number where lanczos is 0",
         "right": "noisy copies that are right",

@@ -20,7 +20,7 @@ from holdfast.questions.curvature.summary import (
     median_ratio,
     pearson,
 )
-from holdfast.questions.presenting import answered, mean, number, share
+from holdfast.questions.presenting import answered, mean, number, products_in_words, share
 from holdfast.show.chart import Box, Chart, Curve
 from holdfast.show.items import Details, Item
 from holdfast.show.numbers import count, decimal, give_or_take, interval, percent, several, short
@@ -71,9 +71,8 @@ def presentation(answers: Answers) -> Iterator[Item]:
 
 def _way(answer: Answer) -> str:
     """How products with the Hessian were made, and in which unit."""
-    settings = answer.settings
-    products = "exact products" if settings["exact"] else f"differences at {short(settings['step'])}"
-    return f"{settings['draws']} {products} in {'normalised inputs' if settings['normalised'] else 'pixels'}"
+    products = products_in_words(answer.settings, answer.settings["step"])
+    return f"{products} in {'normalised inputs' if answer.settings['normalised'] else 'pixels'}"
 
 
 def _noise(answer: Answer) -> str:

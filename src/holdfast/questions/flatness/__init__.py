@@ -11,9 +11,8 @@ from holdfast.questions.answers import Answer, Answers
 from holdfast.questions.question import Material, Needs, Record
 from holdfast.show.chart import Chart, Curve
 from holdfast.show.items import Item
-from holdfast.show.numbers import decimal, give_or_take, percent, short
-from holdfast.show.table import Cell, Table
-from holdfast.statistics import spread
+from holdfast.show.numbers import decimal, percent, short
+from holdfast.show.table import Cell, Table, across
 
 if TYPE_CHECKING:
     from torch import nn
@@ -100,11 +99,9 @@ def _curve(answer: Answer) -> Curve:
 
 
 def _table(chosen: Sequence[tuple[str, Answer]], axis: str) -> Table:
-    cells: list[dict[float, Cell]] = [{level["radius"]: _cell(level) for level in one.records} for _, one in chosen]
-    radii = sorted({radius for column in cells for radius in column})
-    rows = [(short(radius), [column.get(radius, Cell("")) for column in cells]) for radius in radii]
+    columns = [(name, {level["radius"]: _cell(level) for level in one.records}) for name, one in chosen]
     caption = "Mean loss with its 95 % interval, and accuracy, at each distance from the parameters"
-    return Table(caption, axis.capitalize(), [name for name, _ in chosen], rows)
+    return across(caption, axis.capitalize(), columns, short)
 
 
 def _cell(level: Any) -> Cell:

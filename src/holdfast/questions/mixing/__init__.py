@@ -24,7 +24,7 @@ from holdfast.questions.question import Context, Needs, Prepared
 from holdfast.show.chart import Chart, Mark
 from holdfast.show.figures import Figure, figure
 from holdfast.show.items import Heading, Item
-from holdfast.show.names import NORMS
+from holdfast.show.names import norm_sign
 from holdfast.show.numbers import percent, several, short
 from holdfast.show.table import Table
 
@@ -241,7 +241,7 @@ def radius_chart(one: Mixture) -> Figure:
     x = [float(at.at) for at in one.summary.radii]
     curves = tuple(rate_curve(name, rates, x) for name, rates in _compared(one, one.summary.radii))
     norm = one.settings["norm"]
-    axis = f"largest change ε in {NORMS.get(norm, norm)}"
+    axis = f"largest change ε in {norm_sign(norm)}"
     return figure(Chart("Worst case of the same attacks", axis, curves, True), [one.who], "")
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from holdfast.questions.answers import Answers
-from holdfast.questions.presenting import answered, number, share
+from holdfast.questions.presenting import answered, number, share, spread_cell
 from holdfast.questions.segment.charts import KINDS, Segment, charts, chosen_images, lines_of_image
 from holdfast.questions.segment.summary import Group, Reach
 from holdfast.show.items import Details, Item
-from holdfast.show.numbers import count, give_or_take, percent, short
+from holdfast.show.numbers import count, percent, short
 from holdfast.show.table import Cell, Table
-from holdfast.statistics import Spread
 
 CLOSE = 0.25
 """An expansion that is this share of the loss away from it at the end, or less, counts as about right."""
@@ -74,7 +73,7 @@ def _foreseen_table(some: Sequence[Segment]) -> Table:
 
 
 def _group(group: Group) -> list[Cell]:
-    rise = Cell("") if group.rise is None else _mean(group.rise)
+    rise = spread_cell(group.rise)
     return [number(group.examples, count), rise, share(group.first), share(group.second)]
 
 
@@ -84,7 +83,7 @@ def _reach_table(some: Sequence[Segment]) -> Table:
     for one in some:
         for kind, reach in zip((KINDS["first"], KINDS["second"]), one.summary.reaches, strict=True):
             shares = [share(value) for value in (reach.lower, reach.median, reach.upper, reach.to_the_end)]
-            rows.append((f"{one.name}, {kind}", [*shares, _mean(reach.end)]))
+            rows.append((f"{one.name}, {kind}", [*shares, spread_cell(reach.end)]))
     columns = ("A quarter", "Half", "Three quarters", "To the end", "Error at the end, 95 %")
     caption = "How far the expansions stay within the tolerance: a share of the images gets at most so far on its way"
     return Table(caption, "Run", columns, rows)
@@ -106,7 +105,7 @@ def _curve_table(one: Segment) -> Table:
     """The curves of one network in numbers."""
     rows = []
     for at in one.summary.curve:
-        means = [_mean(getattr(at, name)) for name in (*KINDS, "first_error", "second_error")]
+        means = [spread_cell(getattr(at, name)) for name in (*KINDS, "first_error", "second_error")]
         rows.append((percent(at.place), [*means, share(at.first_within), share(at.second_within)]))
     columns = (
         "Loss", "First order", "Second order", "Error of the first", "Error of the second",
@@ -118,7 +117,3 @@ def _curve_table(one: Segment) -> Table:
         f"({right} right at the images, {right_at_end} at the other ends)"
     )
     return Table(caption, "Way", columns, rows)
-
-
-def _mean(of: Spread) -> Cell:
-    return Cell(short(of.mean), give_or_take(of.half, short), value=of.mean)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from holdfast.questions.answers import Answers
+from holdfast.questions.curvature import OF_CURVATURE
 from holdfast.questions.fields import ordered, require_at_least, require_positive, require_sizes
 from holdfast.questions.question import Needs
 from holdfast.show.items import Item
@@ -44,12 +45,7 @@ class NoiseStability:
     title: ClassVar = "Stability under Gaussian noise"
     needs: ClassVar = Needs.NETWORK
     columns: ClassVar = {
-        "loss": "cross entropy of the image",
-        "gradient_norm": "l2 norm of its gradient",
-        "curvature": "sum of the squared eigenvalues of its Hessian, estimated",
-        "curvature_error": "standard error of the curvature",
-        "trace": "sum of the eigenvalues, estimated",
-        "trace_error": "standard error of the trace",
+        **OF_CURVATURE,
         "inside": "copies whose features stay within each distance",
         "loss_outside": "mean loss of the other copies for each distance; not a number where there are none",
         "change": "mean squared change of the loss",

@@ -9,7 +9,7 @@ from typing import Any
 
 from holdfast.questions.answers import Answer, Answers
 from holdfast.questions.fields import ordered
-from holdfast.questions.presenting import answered, number, share
+from holdfast.questions.presenting import answered, number, products_in_words, share, spread_cell
 from holdfast.questions.stability.bounds import AtDelta, quadratic_share, stability_curve
 from holdfast.show.chart import Chart, Curve
 from holdfast.show.items import Details, Item
@@ -40,6 +40,11 @@ class _Summary:
     @property
     def settings(self) -> Any:
         return self.answer.settings
+
+    @property
+    def products(self) -> str:
+        """How products with the Hessian were made."""
+        return products_in_words(self.settings, self.settings["step"] or self.settings["sigma"])
 
     @property
     def longest_row(self) -> float:
@@ -108,11 +113,9 @@ def _table(some: Sequence[_Summary]) -> Table:
 
 def _row(at: AtDelta) -> list[Cell]:
     inside = Cell(percent(at.eta.mean), give_or_take(at.eta.half, lambda half: decimal(100 * half)), value=at.eta.mean)
-    gap = at.loss_gap
     return [
-        inside,
-        Cell("") if gap is None else Cell(short(gap.mean), give_or_take(gap.half, short), value=gap.mean),
-        number(at.outside, count), share(at.below_upper), number(at.looseness), share(at.above_lower),
+        inside, spread_cell(at.loss_gap), number(at.outside, count), share(at.below_upper),
+        number(at.looseness), share(at.above_lower),
         share(at.vacuous),
     ]  # fmt: skip
 
@@ -122,7 +125,7 @@ def _bounds_table(some: Sequence[_Summary]) -> Table:
         (one.name, [
             number(one.settings["sigma"]), number(one.settings["copies"], count),
             number(len(one.answer.rows), count), number(one.largest_logit), number(one.longest_row),
-            number(one.quadratic), Cell(_products(one.settings), words=True),
+            number(one.quadratic), Cell(one.products, words=True),
         ])
         for one in some
     ]  # fmt: skip
@@ -131,12 +134,6 @@ def _bounds_table(some: Sequence[_Summary]) -> Table:
         "Change of the loss over its quadratic part, median", "Curvature measured by",
     )  # fmt: skip
     return Table("What the bounds rest on", "Run", columns, rows)
-
-
-def _products(settings: Any) -> str:
-    """How products with the Hessian were made."""
-    step = settings["step"] or settings["sigma"]
-    return f"{settings['draws']} {'exact products' if settings['exact'] else f'differences at {short(step)}'}"
 
 
 def _upper(curve: Sequence[AtDelta]) -> str:
