@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from holdfast.cli.sections import show_overview, show_sections
 from holdfast.errors import RecipeError
 from holdfast.report import read_runs
 from tests.report.factory import FakeCheck, make_run, pgd
+from tests.report.test_corruptions import graded
 
 RUN = [FakeCheck("clean", correct=[True] * 4), pgd(0.1, [True, True, False, False])]
 
@@ -50,3 +53,21 @@ def test_machines_get_sections_by_name(tmp_path: Path, capsys: pytest.CaptureFix
 def test_unknown_sections_are_refused(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match="--show: unknown name 'acuracy'"):
         show_sections("acuracy", read_runs([make_run(tmp_path / "a", RUN)]), as_json=False)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("report", "a", "b", "--show", "all"), ("compare", "a", "b"), ("mce", "a"),
+        ("select", "a", "b", "--by", "clean", "--accuracy", "1"),
+    ],
+    ids=lambda command: command[0],
+)  # fmt: skip
+def test_stored_results_are_shown_without_torch(tmp_path: Path, command: tuple[str, ...]) -> None:
+    for name in "ab":
+        make_run(tmp_path / name, [*RUN, graded("fog", 1, 2)], name=name)
+    code = f"import sys; from holdfast.cli import app; app({[*command]}, standalone_mode=False); " \
+           "sys.exit('torch' in sys.modules)"  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from holdfast.show.chart import Chart, Curve
 from holdfast.show.html import environment, figures_of, parts_of
-from holdfast.show.items import Details, Heading
+from holdfast.show.items import Details, Heading, Note
 from holdfast.show.plain import to_plain
 from holdfast.show.table import Cell, Table
 from holdfast.show.terminal import draw
@@ -53,3 +53,14 @@ def test_machines_get_numbers_where_a_cell_has_one() -> None:
     assert plain[:2] == [{"text": "A sentence."}, {"heading": "Numbers"}]
     assert plain[2]["rows"][0]["cells"] == [1.0]
     assert plain[3]["items"] == [plain[2]]
+
+
+def test_a_terminal_leaves_out_guides_and_headings_of_nothing_and_breaks_no_line_of_a_pipe() -> None:
+    console = Console(file=io.StringIO(), width=20)
+    long = "word " * 20
+    draw([Note("how to read"), Heading("Charts"), CHART, Heading("Sizes"), long, Note(long, "doubt", "Look.")], console)
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert [line.strip() for line in lines] == ["Sizes", long.strip(), f"Look. {long}".strip()]
+    folded = Console(file=io.StringIO(), width=100)
+    draw([Details("All of them", [TABLE])], folded, folded=False)
+    assert folded.file.getvalue() == ""  # type: ignore[attr-defined]
