@@ -46,7 +46,9 @@ def command(
     """Test what makes the number of an attack meaningless; exit code 1 if something does."""
     from holdfast.cli import verdicts
     from holdfast.cli.screen import say
+    from holdfast.cli.sections import show
     from holdfast.report import write_report
+    from holdfast.report.trust import trust_table
     from holdfast.trust import displayed, failed, stored, write_verdicts
     from holdfast.trust.store import flat
 
@@ -69,7 +71,7 @@ def command(
         output = {"run": str(ready.run.path), "verdicts": [flat(one) for one in kept], "report": str(report)}
         echo_json({**output, "failed": [each.flag for each in bad]})
     else:
-        verdicts.show(shown, f"{subject.run} ({subject.weights})")
+        show([trust_table(subject.run, subject.weights, shown)])
         say(f"device: {ready.device}")
         say(verdicts.outcome(shown))
         say(f"report: {report}")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
-
-from holdfast.cli.screen import table
 
 if TYPE_CHECKING:
     from holdfast.runs import Run
@@ -45,9 +43,3 @@ def outcome(verdicts: Sequence[Verdict]) -> str:
     untested = [flag for flag in dict.fromkeys(each.flag for each in verdicts) if flag not in tested]
     rest = f"; not tested: {', '.join(untested)}" if untested else ""
     return f"No problems found in {len(tested)} conditions{rest}"
-
-
-def show(verdicts: Iterable[Verdict], title: str) -> None:
-    """Print verdicts as a table."""
-    rows = [[each.condition, each.level, each.finding, each.remedy] for each in verdicts]
-    table(["condition", "verdict", "finding", "remedy"], rows, title=title, numbers=False)

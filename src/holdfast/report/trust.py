@@ -34,7 +34,9 @@ class Trust:
         for run in runs:
             verdicts = verdicts_on(run)
             opened = bool(failed(verdicts)) or len(runs) == 1
-            yield Details(f"{run.label}: {sentence(verdicts)}", [trust_table(run, verdicts)], open=opened)
+            yield Details(
+                f"{run.label}: {sentence(verdicts)}", [trust_table(run.label, run.weights[0], verdicts)], open=opened
+            )
 
 
 def verdicts_on(run: RunData) -> Sequence[Verdict]:
@@ -44,9 +46,9 @@ def verdicts_on(run: RunData) -> Sequence[Verdict]:
     return displayed([*(verdict for verdict in kept if verdict.evidence != "ledger"), *from_rows(run.main_rows)])
 
 
-def trust_table(run: RunData, verdicts: Sequence[Verdict]) -> Table:
-    """Every verdict with its remedy."""
-    caption = f"What makes the number of an attack meaningless, tested on {run.label} ({run.weights[0]} weights)."
+def trust_table(run: str, weights: str, verdicts: Sequence[Verdict]) -> Table:
+    """Every verdict on some weights of a run, with its remedy."""
+    caption = f"What makes the number of an attack meaningless, tested on {run} ({weights} weights)."
     rows = [(verdict.condition, _cells(verdict)) for verdict in verdicts]
     return Table(caption, "Condition", ("Verdict", "Finding", "What to do"), rows, style="wordy")
 

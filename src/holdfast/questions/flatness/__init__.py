@@ -11,8 +11,9 @@ from holdfast.questions.answers import Answer, Answers
 from holdfast.questions.question import Material, Needs, Record
 from holdfast.show.chart import Chart, Curve
 from holdfast.show.items import Item
-from holdfast.show.numbers import decimal, percent, short
+from holdfast.show.numbers import decimal, give_or_take, percent, short
 from holdfast.show.table import Cell, Table, across
+from holdfast.statistics import spread
 
 if TYPE_CHECKING:
     from torch import nn
