@@ -15,6 +15,9 @@ from markupsafe import Markup
 from holdfast.show.html import Part, environment, figures_of, parts_of
 from holdfast.show.items import Item
 
+INLINE = ("text", "heading", "note", "table")
+"""Kinds of items that need neither a style sheet nor a script."""
+
 
 @dataclass(frozen=True)
 class Section:
@@ -83,9 +86,9 @@ def render_page(title: str, sections: Iterable[Section], *, kicker: str = "") ->
 
 
 def to_html(items: Iterable[Item], labels: Sequence[str] = ()) -> str:
-    """Items for a notebook: tables and sentences as they are, charts in a frame with a page of their own."""
+    """Items for a notebook: tables and sentences as they are, all else in a frame with a page of its own."""
     section = Section.of("item", "", items, labels)
-    if not figures_of(section.parts):
+    if all(part.kind in INLINE for part in section.parts):
         template: Any = environment().get_template("items.html.j2").module
         return str(template.draw(section.parts))
     resize = "this.style.height = this.contentDocument.documentElement.scrollHeight + 'px'"
