@@ -155,20 +155,12 @@ def all_checks(runs: Sequence[RunData]) -> tuple[Check, ...]:
 
 def accuracy_table(runs: Sequence[RunData], columns: Sequence[Column], caption: str) -> Table:
     """A row for every check, then one for the worst case of every threat."""
-    networks = {(run.label, weights): (run, weights) for column in columns for run, weights in column.networks}
-    threats, most = all_threats(runs), max(column.seeds for column in columns)
-    entries = {place: _entries(*network, threats) for place, network in networks.items()}
+    threats = all_threats(runs)
     worst = [title(threat) for threat in threats]
-    rows: list[tuple[str, list[Cell]]] = []
-    for name in (*(check.name for check in all_checks(runs)), *worst):
-        cells = [
-            [entry for run, weights in column.networks if (entry := entries[run.label, weights].get(name))]
-            for column in columns
-        ]
-        if seen := [entry for some in cells for entry in some]:
-            differ = len({entry.checks for entry in seen}) > 1
-            drawn = [_cell(some, column, most, differ=differ) for some, column in zip(cells, columns, strict=True)]
-            rows.append((name, [_examples(seen), *drawn]))
+    names = [*(check.name for check in all_checks(runs)), *worst]
+    networks = {_place(network): network for column in columns for network in column.networks}
+    entries = {place: _entries(*network, threats) for place, network in networks.items()}
+    rows = [row for name in names for row in _row(name, columns, entries)]
     return Table(
         caption,
         "Check",
@@ -178,6 +170,24 @@ def accuracy_table(runs: Sequence[RunData], columns: Sequence[Column], caption: 
         totals=sum(name in worst for name, _ in rows),
         style="headline",
     )
+
+
+def _place(network: Network) -> tuple[str, str]:
+    run, weights = network
+    return run.label, weights
+
+
+def _row(
+    name: str, columns: Sequence[Column], entries: Mapping[tuple[str, str], Mapping[str, Entry]]
+) -> Iterator[tuple[str, list[Cell]]]:
+    """One check; none if no network of these columns has it."""
+    here = [
+        [entry for network in column.networks if (entry := entries[_place(network)].get(name))] for column in columns
+    ]
+    if seen := [entry for some in here for entry in some]:
+        differ, most = len({entry.checks for entry in seen}) > 1, max(column.seeds for column in columns)
+        cells = [_cell(some, column, most, differ=differ) for some, column in zip(here, columns, strict=True)]
+        yield name, [_examples(seen), *cells]
 
 
 def _named(column: Column) -> str:
