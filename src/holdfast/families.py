@@ -282,6 +282,7 @@ QUESTIONS: Registry[Any] = Registry(
         "gradient_norm": "holdfast.questions.gradient_norm:GradientNorm",
         "classes": "holdfast.questions.classes:Classes",
         "features": "holdfast.questions.features:Features",
+        "head_spectrum": "holdfast.questions.head_spectrum:HeadSpectrum",
         "surface": "holdfast.questions.surface:LossSurface",
         "confidences": "holdfast.questions.confidences:Confidences",
         "sra": "holdfast.questions.sra:SmoothedRobustness",

@@ -113,6 +113,7 @@ from holdfast.questions.curvature import Curvature
 from holdfast.questions.features import Features
 from holdfast.questions.flatness import Flatness
 from holdfast.questions.gradient_norm import GradientNorm
+from holdfast.questions.head_spectrum import HeadSpectrum
 from holdfast.questions.mixing import Mixtures
 from holdfast.questions.neighbours import Neighbours
 from holdfast.questions.segment import Segments
@@ -284,6 +285,7 @@ QUESTIONS = {
     "gradient_norm": GradientNorm(norm="linf"),
     "classes": Classes(delta_v=1.0),
     "features": Features(noise=GaussianNoise(0.2), maps=("pca", "tsne"), images=6, points=4, resamples=3),
+    "head_spectrum": HeadSpectrum(),
     "surface": LossSurface(along=("fgsm", "pgd@other"), show=(3, 30), steps=1, eps=0.1),
     "confidences": Confidences(eps=0.1),
     "curvature": Curvature(draws=2, lanczos=2, copies=2),
