@@ -16,6 +16,7 @@ from holdfast.models.m5 import M5
 from holdfast.models.mlp import MLP
 from holdfast.optim import SGD, Adam, RMSProp, SignSGD
 from holdfast.runs import load_model
+from holdfast.runs.networks import new_network
 from tests.training.tiny import outcome, recipe, train
 
 SHAPES = {"cnn": (2, 8, 8), "mlp": (2, 6, 5), "m5": (1, 1, 400)}
@@ -110,6 +111,11 @@ def test_what_has_no_such_layer_is_refused():
             InBasis(network=network)
     with pytest.raises(RecipeError, match="expected a network of ours, got python"):
         recipe("model={in_basis: {network: {python: {factory: 'os:getcwd'}}}}")
+
+
+def test_a_transform_beyond_the_budget_is_refused_before_it_is_made():
+    with pytest.raises(RecipeError, match="the cosine transform of the first layer: needs 32 TB of memory"):
+        new_network(InBasis(network=MODELS["linear"]), (1, 1, 10**6), 2)
 
 
 def test_a_recipe_trains_resumes_and_loads_it(tmp_path):

@@ -15,12 +15,16 @@ from typing import Any, Literal, get_args
 from torch import Tensor, nn
 from torch.nn.utils.parametrize import register_parametrization
 
-from holdfast.errors import unknown
+from holdfast.budget import require_budget
+from holdfast.errors import RecipeError, unknown
 from holdfast.frequency import dct, inverse_dct
 from holdfast.models.external import Python, Timm, Torchvision
 from holdfast.models.network import Architecture
 
 Basis = Literal["pixels", "dct"]
+
+PER_ENTRY = 32
+"""Bytes of an entry of the transform's matrix in memory at most, while it is made."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +59,10 @@ class InBasis:
         if self.basis == "dct":
             layer = first_layer(network, math.prod(shape))
             planes = tuple(layer.weight.shape) if isinstance(layer, nn.Conv2d) else (len(layer.weight), *shape)
+            require_budget(
+                PER_ENTRY * max(planes[-2:]) ** 2, "model: the cosine transform of the first layer", error=RecipeError,
+                smaller="make the images or kernels smaller",
+            )  # fmt: skip
             register_parametrization(layer, "weight", Cosines(planes))
         return network
 

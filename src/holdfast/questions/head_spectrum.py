@@ -124,7 +124,10 @@ def _table(some: Sequence[tuple[str, Answer]]) -> Table:
             cells.append(Cell(count(directions), value=directions))
             cells.append(Cell(percent(outside), f"{percent(even)} if even", value=outside))
         rows.append((name, cells))
-    columns = ["Features", *(text for share in SHARES for text in (f"{share:.1%} of energy", "Head outside"))]
+    columns = [
+        "Features",
+        *(text for share in SHARES for text in (f"{100 * share:g}\u00a0% of energy", "Head outside")),
+    ]
     return Table("Directions with most energy, and the head's squared norm outside them", "Run", columns, rows)
 
 
