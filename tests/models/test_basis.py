@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 from holdfast.errors import RecipeError
 from holdfast.models import MODELS, build
@@ -104,6 +105,8 @@ def test_pixels_leave_the_network_as_it_is_and_copies_are_apart():
 def test_what_has_no_such_layer_is_refused():
     with pytest.raises(ValueError, match="begins with a convolution or dense layer, got Network"):
         InBasis(network=MODELS["lipschitz-mlp"])((1, 8, 8), 3)
+    with pytest.raises(ValueError, match="begins with a convolution or dense layer, got Sequential"):
+        InBasis(network=lambda shape, classes: nn.Sequential(nn.Flatten(2), nn.Linear(64, classes)))((3, 8, 8), 3)
     with pytest.raises(ValueError, match=r"in_basis\.basis: unknown name 'dtc'.*Did you mean 'dct'"):
         InBasis(network=MLP(), basis="dtc")
     for network in (Python(factory="os:getcwd"), InBasis(network=MLP())):

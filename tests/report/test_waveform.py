@@ -24,9 +24,10 @@ def test_one_is_the_top_and_zero_the_bottom(length: int) -> None:
         assert covered.sum() == WIDTH
 
 
-def test_a_jump_is_a_line_without_a_gap() -> None:
-    samples = np.zeros(WIDTH)
-    samples[100:] = 1
+@pytest.mark.parametrize("rises", [True, False])
+def test_a_jump_is_a_line_without_a_gap(rises: bool) -> None:
+    samples = np.full(WIDTH, float(not rises))
+    samples[100:] = float(rises)
     covered = ink(samples)
     assert covered[:, 100].all()
     assert covered.sum() == HEIGHT + WIDTH - 1
