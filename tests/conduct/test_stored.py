@@ -67,7 +67,8 @@ def test_without_pandas_there_is_one_line(path, monkeypatch):
 
 
 def test_answers_are_found_by_the_name_of_the_question(path):
-    (answer,) = holdfast.load_run(path).answers["gradient_norm"]
+    run = holdfast.load_run(path)
+    (answer,) = run.answers["gradient_norm"]
     assert len(answer.rows) == 60
     assert "Input-gradient norm" in run.answers["gradient_norm"]._repr_html_()
     assert "Accuracy in each check" in run._repr_html_()
