@@ -49,6 +49,7 @@ class APGD:
     """
 
     access: ClassVar = Access.GRADIENTS
+    persistent: ClassVar = True
 
     threat: Threat
     steps: int = 100

@@ -40,6 +40,7 @@ class TargetedAPGD:
     """
 
     access: ClassVar = Access.GRADIENTS
+    persistent: ClassVar = True
 
     threat: Threat
     steps: int = 100

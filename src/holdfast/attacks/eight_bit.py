@@ -40,6 +40,7 @@ class EightBit:
     """
 
     wraps: ClassVar = "attack"
+    persistent: ClassVar = False  # it looks for success on the grid by itself
 
     attack: Attack
     repairs: int = 10

@@ -34,6 +34,7 @@ class FGSM:
     """
 
     access: ClassVar = Access.GRADIENTS
+    persistent: ClassVar = True
     thorough: ClassVar = False
 
     threat: Threat

@@ -1,20 +1,14 @@
-"""Attacks that nobody leaves at the first success, for whoever wants the highest loss."""
+"""Attacks that use all their steps on every example, for whoever wants the highest loss.
+
+An attack of ours that can, or must, states `persistent = True`.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
-from holdfast.attacks.apgd import APGD
-from holdfast.attacks.apgd_targeted import TargetedAPGD
-from holdfast.attacks.eight_bit import EightBit
-from holdfast.attacks.fgsm import FGSM
-from holdfast.attacks.pgd import PGD
-from holdfast.attacks.rfgsm import RFGSM
 from holdfast.types import Attack
-
-PERSISTENT = (PGD, APGD, TargetedAPGD, FGSM, RFGSM)
-"""Attacks that can, or must, use all their steps on every example."""
 
 
 def make_persistent(attack: Attack) -> Attack:
@@ -37,9 +31,10 @@ def check_persistent(who: str, attack: Attack) -> None:
         ValueError: with those that do not leave.
     """
     kind, inside = type(attack), getattr(attack, "attack", None)
-    if callable(inside) and not isinstance(attack, EightBit):  # which looks for success on the grid by itself
+    persistent = getattr(attack, "persistent", None)
+    if callable(inside) and persistent is not False:
         check_persistent(who, inside)
-    elif kind.__module__.startswith("holdfast.attacks") and not isinstance(attack, PERSISTENT):
+    elif kind.__module__.startswith("holdfast.attacks") and not persistent:
         raise ValueError(
             f"{who} tries what the attack finds on another classifier, so that it must climb to the end; "
             f"expected pgd, apgd, apgd_targeted, fgsm or rfgsm, got {kind.__name__}"

@@ -45,6 +45,7 @@ class PGD:
     """
 
     access: ClassVar = Access.GRADIENTS
+    persistent: ClassVar = True
 
     threat: Threat
     steps: int = 40

@@ -36,6 +36,7 @@ class RFGSM:
     """
 
     access: ClassVar = Access.GRADIENTS
+    persistent: ClassVar = True
     thorough: ClassVar = False
 
     threat: Threat
