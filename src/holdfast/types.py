@@ -277,3 +277,23 @@ class Certifier(Protocol):
     def __call__(self, model: Classifier, x: Tensor, *, rng: Streams | None = None) -> Certificate:
         """Certificate of each example."""
         ...
+
+
+class Architecture(Protocol):
+    """Makes networks: image shape (C, H, W) and number of classes to a classifier of images in [0, 1]."""
+
+    def __call__(self, shape: tuple[int, int, int], classes: int) -> nn.Module:
+        """A freshly initialised network."""
+        ...
+
+
+Strength = float | Tensor
+"""One number for all images, or one for each, (N,)."""
+
+
+class Mixing(Protocol):
+    """A way to make one classifier of two."""
+
+    def __call__(self, standard: Classifier, robust: Classifier, x: Tensor, strength: Strength) -> Tensor:
+        """Logits of the mixed classifier, (N, K)."""
+        ...

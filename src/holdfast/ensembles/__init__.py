@@ -1,7 +1,7 @@
 """Classifiers built from classifiers; each is an ordinary classifier for attacks, certificates and analyses."""
 
 from holdfast.ensembles.composite import AdaptiveComposite, Composite
-from holdfast.ensembles.mixing import GradientRatio, LocalBias, Mixing, Probability, strength_of
+from holdfast.ensembles.mixing import GradientRatio, LocalBias, Probability, strength_of
 from holdfast.ensembles.neighbours import NearestNeighbours
 from holdfast.ensembles.of_runs import (
     AdaptiveCompositeOfRuns,
@@ -13,6 +13,7 @@ from holdfast.ensembles.policy import Policy
 from holdfast.ensembles.transform import RobustTransform
 from holdfast.ensembles.transform_fit import FittedTransform, TransformFit, fit_margins, fit_transform
 from holdfast.families import ARCHITECTURES, MIXINGS
+from holdfast.types import Mixing
 
 __all__ = [
     "ARCHITECTURES",

@@ -8,9 +8,9 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from holdfast.ensembles.mixing import Mixing, Strength, attackable, check_strength
+from holdfast.ensembles.mixing import attackable, check_strength
 from holdfast.errors import ModelError
-from holdfast.types import Classifier
+from holdfast.types import Classifier, Mixing, Strength
 from holdfast.wrappers import replaced
 
 Maps = Callable[[nn.Module, Tensor], Tensor]

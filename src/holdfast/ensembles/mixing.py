@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -19,18 +19,7 @@ from holdfast.ensembles.magnitudes import class_magnitudes, top_magnitude
 from holdfast.ensembles.transform import RobustTransform, sharpened
 from holdfast.errors import ModelError
 from holdfast.threat import THREATS
-from holdfast.types import Classifier
-
-Strength = float | Tensor
-"""One number for all images, or one for each, (N,)."""
-
-
-class Mixing(Protocol):
-    """A way to make one classifier of two."""
-
-    def __call__(self, standard: Classifier, robust: Classifier, x: Tensor, strength: Strength) -> Tensor:
-        """Logits of the mixed classifier, (N, K)."""
-        ...
+from holdfast.types import Classifier, Mixing, Strength
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,10 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.ensembles.composite import AdaptiveComposite, Composite, Maps, first_stage_maps, image_size_maps
-from holdfast.ensembles.mixing import GradientRatio, Mixing, Probability, check_strength
+from holdfast.ensembles.mixing import GradientRatio, Probability, check_strength
 from holdfast.ensembles.neighbours import NearestNeighbours, check_temperature
 from holdfast.ensembles.policy import Policy, as_maps, check_width
 from holdfast.ensembles.transform_fit import FITTED, FittedTransform, TransformFit
+from holdfast.types import Mixing
 
 MAPS: dict[str, Maps] = {"image_size": image_size_maps, "first_stage": first_stage_maps}
 """Feature maps that a policy may use."""
@@ -71,6 +72,7 @@ class CompositeOfRuns:
     """
 
     retired: ClassVar = RETIRED
+    trainable: ClassVar = False
 
     standard: str
     robust: str | None = None

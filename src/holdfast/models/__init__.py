@@ -9,9 +9,10 @@ from torch import nn
 
 from holdfast.families import MODELS
 from holdfast.models.logits import LogitsOf, with_logits
-from holdfast.models.network import Architecture, Network, Normalise, normalise_channels, normalised
+from holdfast.models.network import Network, Normalise, normalise_channels, normalised
 from holdfast.models.weights import load_weights, read_metadata, read_state, to_safetensors, write_weights
 from holdfast.rng import derive
+from holdfast.types import Architecture
 
 __all__ = [
     "MODELS",

@@ -19,7 +19,7 @@ from holdfast.budget import require_budget
 from holdfast.errors import RecipeError, unknown
 from holdfast.frequency import dct, inverse_dct
 from holdfast.models.external import Python, Timm, Torchvision
-from holdfast.models.network import Architecture
+from holdfast.types import Architecture
 
 Basis = Literal["pixels", "dct"]
 

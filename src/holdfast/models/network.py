@@ -6,21 +6,13 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from types import MethodType
-from typing import Any, Protocol, overload
+from typing import Any, overload
 
 import torch
 from torch import Tensor, nn
 
 from holdfast.lipschitz.moments import Moments, through
 from holdfast.types import Classifier
-
-
-class Architecture(Protocol):
-    """Makes networks: image shape (C, H, W) and number of classes to a classifier of images in [0, 1]."""
-
-    def __call__(self, shape: tuple[int, int, int], classes: int) -> nn.Module:
-        """A freshly initialised network."""
-        ...
 
 
 class Normalise(nn.Module):

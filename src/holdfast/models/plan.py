@@ -16,7 +16,7 @@ from torch import nn
 from torch.nn.modules import module as registration
 from torch.overrides import TorchFunctionMode
 
-from holdfast.models.network import Architecture
+from holdfast.types import Architecture
 
 MOST_PARTS = 20_000
 """Largest number of layers and tensors of a network; the deepest that holdfast builds has some thousands."""

@@ -6,7 +6,7 @@ import math
 import re
 import typing
 from dataclasses import dataclass, field
-from typing import Any, Literal, NewType
+from typing import TYPE_CHECKING, Any, Literal, NewType
 
 from holdfast.attacks.schedule import StepSchedule
 from holdfast.attacks.transfer import Transfer
@@ -15,9 +15,6 @@ from holdfast.certify.sampling import Sampling
 from holdfast.checks import Check, is_attack
 from holdfast.corruptions.noise import Clean
 from holdfast.data.dataset import Source
-from holdfast.ensembles.mixing import Mixing
-from holdfast.ensembles.of_runs import CompositeOfRuns
-from holdfast.ensembles.transform_fit import TransformFit
 from holdfast.families import (
     ARCHITECTURES,
     ATTACKS,
@@ -36,7 +33,6 @@ from holdfast.families import (
     STEP_SCHEDULES,
     THREATS,
 )  # fmt: skip
-from holdfast.models.network import Architecture
 from holdfast.objectives.standard import Standard
 from holdfast.objectives.threat_warmup import has_growing_threat
 from holdfast.optim.optimizers import SGD, Optimizer
@@ -44,7 +40,10 @@ from holdfast.optim.schedules import Cosine, Schedule
 from holdfast.questions.question import Question
 from holdfast.recipe.foreign import Unresolved
 from holdfast.registry import Registry
-from holdfast.types import Attack, Augmentation, Certifier, Corruption, Loss, Objective, Threat
+from holdfast.types import Architecture, Attack, Augmentation, Certifier, Corruption, Loss, Mixing, Objective, Threat
+
+if TYPE_CHECKING:
+    from holdfast.ensembles.transform_fit import TransformFit
 
 Seconds = NewType("Seconds", float)
 """A time span. Recipes and the command line may write `90s`, `10min` or `1.5h`."""
@@ -283,9 +282,9 @@ class Recipe:
         if not self.checks:
             raise ValueError("checks: at least one expected")
         _labels_fit(self.data.augment, self.train.objective)
-        if isinstance(self.model, CompositeOfRuns):
+        if not getattr(self.model, "trainable", True):
             _refuse_training_settings(self.train)
-            _check_fit(self.model.fit, self.data, self.checks)
+            _check_fit(getattr(self.model, "fit", None), self.data, self.checks)
 
 
 def _check_threat_warmup(share: float, objective: Objective) -> None:

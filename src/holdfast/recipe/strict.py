@@ -23,10 +23,10 @@ from pydantic.errors import PydanticSchemaGenerationError
 from pydantic_core import PydanticCustomError
 
 from holdfast.errors import HoldfastError, RecipeError, unknown
-from holdfast.models.network import Architecture
 from holdfast.promises import broken_promise
 from holdfast.recipe.foreign import KEY, PLACE, Unresolved, method_at, names_code, names_package, place_and_fields
 from holdfast.recipe.schema import FAMILIES, Seconds, hints_of
+from holdfast.types import Architecture
 
 REMEDIES = {
     "trust": "; a file cannot allow code to run: use --trust (in Python, trust=True)",
