@@ -14,19 +14,26 @@ if TYPE_CHECKING:
     from typing import Any
 
     __version__: str
-    from holdfast.attacks import FGSM, PGD
-    from holdfast.certify import GaussianSmoothing, Margin, SmoothedMargin
-    from holdfast.conduct import fit, load_run, run
-    from holdfast.corruptions import Clean, GaussianNoise, UniformNoise
+    from holdfast.attacks.fgsm import FGSM
+    from holdfast.attacks.pgd import PGD
+    from holdfast.certify.margin import Margin
+    from holdfast.certify.smoothed_margin import SmoothedMargin
+    from holdfast.certify.smoothing import GaussianSmoothing
+    from holdfast.conduct.fitting import fit
+    from holdfast.conduct.runs import run
+    from holdfast.conduct.stored import load_run
+    from holdfast.corruptions.noise import Clean, GaussianNoise, UniformNoise
     from holdfast.errors import HoldfastError
-    from holdfast.evaluation import evaluate
-    from holdfast.lipschitz import lipschitz_bound
-    from holdfast.models import normalised
-    from holdfast.recipe import load_recipes
+    from holdfast.evaluation.direct import evaluate
+    from holdfast.lipschitz.bound import lipschitz_bound
+    from holdfast.models.network import normalised
+    from holdfast.recipe.load import load_recipes
     from holdfast.report import write_report
     from holdfast.rng import Streams
-    from holdfast.runs import load_model
-    from holdfast.threat import L1, L2, Linf
+    from holdfast.runs.weights import load_model
+    from holdfast.threat.l1 import L1
+    from holdfast.threat.l2 import L2
+    from holdfast.threat.linf import Linf
 
 _HOMES = {
     "attacks": ("FGSM", "PGD"),

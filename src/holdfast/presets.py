@@ -6,11 +6,14 @@ from holdfast.attacks.autoattack import AutoAttack
 from holdfast.attacks.fgsm import FGSM
 from holdfast.attacks.pgd import PGD
 from holdfast.checks import Check
-from holdfast.corruptions.common import SEVERITIES, STANDARD, Common
+from holdfast.corruptions.common.corruption import Common
+from holdfast.corruptions.common.tables import SEVERITIES, STANDARD
 from holdfast.corruptions.noise import Clean, GaussianNoise, UniformNoise
 from holdfast.errors import RecipeError, unknown
 from holdfast.losses import difference_of_logits_ratio
-from holdfast.threat import L1, L2, Linf
+from holdfast.threat.l1 import L1
+from holdfast.threat.l2 import L2
+from holdfast.threat.linf import Linf
 
 
 def _quick() -> list[Check]:

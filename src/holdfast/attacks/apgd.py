@@ -13,7 +13,7 @@ from holdfast.attacks.search import Aim, Front, require_metric_threat
 from holdfast.losses import cross_entropy
 from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams, streams
-from holdfast.threat import L1
+from holdfast.threat.l1 import L1
 from holdfast.threat.shape import per_example
 from holdfast.traits import Access
 from holdfast.types import Classifier, Loss, Threat

@@ -11,7 +11,7 @@ from torch import Tensor
 from holdfast.attacks.search import Front
 from holdfast.gradients import input_gradient
 from holdfast.rng import Streams
-from holdfast.threat import L1
+from holdfast.threat.l1 import L1
 from holdfast.threat.shape import per_example
 
 STAGES = ((3, 0.3), (2, 0.3), (1, 0.4))

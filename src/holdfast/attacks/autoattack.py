@@ -18,7 +18,7 @@ from holdfast.attacks.square import SQUARES, Square
 from holdfast.losses import cross_entropy, difference_of_logits_ratio
 from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams, streams
-from holdfast.threat import L1
+from holdfast.threat.l1 import L1
 from holdfast.traits import Access
 from holdfast.types import Attack, Classifier, Threat
 from holdfast.wrappers import narrow

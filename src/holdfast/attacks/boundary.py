@@ -12,8 +12,7 @@ from holdfast.attacks.decision import bisect, reached, walked
 from holdfast.attacks.minimal import Rows, ball, require_positive, within_eps
 from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams
-from holdfast.threat import L2
-from holdfast.threat.l2 import norm
+from holdfast.threat.l2 import L2, norm
 from holdfast.threat.shape import per_example
 from holdfast.traits import Access
 from holdfast.types import Classifier, Threat

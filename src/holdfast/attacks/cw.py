@@ -12,7 +12,8 @@ from torch import Tensor
 from holdfast.attacks.minimal import Nearest, Rows, ball, require_positive, within_eps
 from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams
-from holdfast.threat import L2, Linf
+from holdfast.threat.l2 import L2
+from holdfast.threat.linf import Linf
 from holdfast.threat.shape import per_example
 from holdfast.traits import Access
 from holdfast.types import Classifier, Threat

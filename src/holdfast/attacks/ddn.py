@@ -14,7 +14,7 @@ from holdfast.gradients import input_gradient
 from holdfast.losses import cross_entropy, towards
 from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams
-from holdfast.threat import L2
+from holdfast.threat.l2 import L2
 from holdfast.threat.shape import per_example
 from holdfast.traits import Access
 from holdfast.types import Classifier, Threat

@@ -12,7 +12,7 @@ from holdfast.attacks.minimal import Nearest, Rows, ball, require_positive, with
 from holdfast.attacks.schedule import annealed
 from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams
-from holdfast.threat import L2
+from holdfast.threat.l2 import L2
 from holdfast.traits import Access
 from holdfast.types import Classifier, Threat
 

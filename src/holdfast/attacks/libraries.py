@@ -15,7 +15,10 @@ from torch import Tensor, nn
 
 from holdfast.errors import RecipeError, unknown
 from holdfast.gradients import without_weights
-from holdfast.threat import L0, L1, L2, Linf
+from holdfast.threat.l0 import L0
+from holdfast.threat.l1 import L1
+from holdfast.threat.l2 import L2
+from holdfast.threat.linf import Linf
 from holdfast.traits import Access
 from holdfast.types import Classifier, Threat
 

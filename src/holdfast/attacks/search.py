@@ -11,7 +11,7 @@ from holdfast.errors import DataError
 from holdfast.gradients import input_gradient
 from holdfast.losses import towards
 from holdfast.rng import Streams
-from holdfast.threat import L0
+from holdfast.threat.l0 import L0
 from holdfast.types import Classifier, Loss, Threat
 from holdfast.wrappers import narrow
 

@@ -17,7 +17,9 @@ from holdfast.attacks.search import Aim, Front
 from holdfast.losses import cross_entropy, margin
 from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams, streams
-from holdfast.threat import L1, L2, Linf
+from holdfast.threat.l1 import L1
+from holdfast.threat.l2 import L2
+from holdfast.threat.linf import Linf
 from holdfast.traits import Access
 from holdfast.types import Classifier, Loss, Threat
 

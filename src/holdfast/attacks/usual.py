@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.attacks.apgd import APGD
-from holdfast.threat import L1
+from holdfast.threat.l1 import L1
 from holdfast.types import Threat
 
 USUAL_STEPS = 50

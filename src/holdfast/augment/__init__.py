@@ -10,7 +10,7 @@ from holdfast.augment.pixmix import PixMix
 from holdfast.augment.randaugment import RandAugment, TrivialAugment
 from holdfast.augment.soft import augmented, soften, softens
 from holdfast.augment.spider import Spider
-from holdfast.corruptions import EnergyFilter, LowPass
+from holdfast.corruptions.frequencies import EnergyFilter, LowPass
 from holdfast.families import AUGMENTATIONS
 
 __all__ = [

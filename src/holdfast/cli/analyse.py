@@ -19,14 +19,14 @@ from holdfast.cli.output import echo_json
 from holdfast.cli.request import Request
 from holdfast.cli.screen import resumable, say, stdout
 from holdfast.errors import RecipeError
-from holdfast.questions import QUESTIONS
+from holdfast.families import QUESTIONS
 from holdfast.questions.docs import defaults, fields, summary
 
 if TYPE_CHECKING:
-    from holdfast.conduct import Ready
-    from holdfast.data import Split
-    from holdfast.questions import Question
+    from holdfast.conduct.ready import Ready
+    from holdfast.data.dataset import Split
     from holdfast.questions.answers import Answer
+    from holdfast.questions.question import Question
 
 Runs = Annotated[
     list[Path] | None,
@@ -44,7 +44,7 @@ def _command_of(name: str, kind: Any) -> Any:
         of_network: NetworkOptions, of_images: ImageOptions, of_work: WorkOptions, runs: Runs = None,
         as_json: Json = False, **stated: Any,
     ) -> None:  # fmt: skip
-        from holdfast.conduct import ask_about
+        from holdfast.conduct.asking import ask_about
 
         question = question_of(name, {field: value for field, value in stated.items() if value is not None})
         requests = list(_requests(runs or (), of_network, of_images, of_work))
@@ -97,8 +97,8 @@ def question_of(name: str, stated: Mapping[str, Any]) -> Question:
     """A question with the fields that options state, read as a recipe has them."""
     import yaml
 
-    from holdfast.questions import Question
-    from holdfast.recipe import parse
+    from holdfast.questions.question import Question
+    from holdfast.recipe.strict import parse
     from holdfast.yaml_text import load_yaml
 
     values: dict[str, Any] = {}
@@ -151,7 +151,7 @@ def dashed(name: str) -> str:
 def _report(path: Path) -> str | None:
     """Write the report of a run that has results of checks, too."""
     from holdfast.report import write_report
-    from holdfast.results import Ledger
+    from holdfast.results.ledger import Ledger
 
     return str(write_report([path], path / "report.html")) if Ledger(path / "ledger").parts() else None
 

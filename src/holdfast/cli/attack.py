@@ -21,7 +21,7 @@ from holdfast.errors import RecipeError
 
 if TYPE_CHECKING:
     from holdfast.checks import Check
-    from holdfast.conduct import Ready
+    from holdfast.conduct.ready import Ready
     from holdfast.types import Attack
 
 Fields = Annotated[
@@ -77,9 +77,10 @@ def command(
     """Attack a network and show what the attack achieved; repeat the command to resume."""
     from holdfast.cli.certify import refute
     from holdfast.cli.records import CLEAN, attack_record, successes_in_words
-    from holdfast.conduct import check_network
-    from holdfast.corruptions import Clean
-    from holdfast.report import read_run, write_report
+    from holdfast.conduct.checking import check_network
+    from holdfast.corruptions.noise import Clean
+    from holdfast.report import write_report
+    from holdfast.report.runs import read_run
 
     request = Request(
         verb="attack", run=run, network=network, images=images, work=work, order=order, budget=budget
@@ -123,9 +124,9 @@ def described(kind: Any, option: str, name: str, fields: dict[str, Any], more: S
         more: texts of `--set`.
         example: of such a text.
     """
-    from holdfast.recipe import parse
     from holdfast.recipe.load import override
     from holdfast.recipe.schema import FAMILIES
+    from holdfast.recipe.strict import parse
 
     for text in more:
         override(fields, text, FAMILIES[kind].get(name), example=example)
@@ -135,7 +136,7 @@ def described(kind: Any, option: str, name: str, fields: dict[str, Any], more: S
 def label_of(attack: Check) -> str:
     """Its name in the ledger."""
     from holdfast.checks import Check
-    from holdfast.recipe import describe
+    from holdfast.recipe.plain import describe
 
     return describe(attack, Check)[1]
 
@@ -172,7 +173,7 @@ class Saving:
     def save(self, ready: Ready) -> dict[str, str]:
         """Write the points that exist; returns the paths."""
         from holdfast.cli.points import read_parts, write_images, write_npz
-        from holdfast.results import Ledger
+        from holdfast.results.ledger import Ledger
 
         if self.points is None:
             return {}

@@ -21,9 +21,10 @@ from holdfast.show.progress import Bar
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from holdfast.attacks import APGD, PGD
-    from holdfast.conduct import Ready
-    from holdfast.trust import Verdict
+    from holdfast.attacks.apgd import APGD
+    from holdfast.attacks.pgd import PGD
+    from holdfast.conduct.ready import Ready
+    from holdfast.trust.verdict import Verdict
     from holdfast.types import Classifier
 
 STUDENT_IMAGES = 2000
@@ -49,8 +50,8 @@ def command(
     from holdfast.cli.sections import show
     from holdfast.report import write_report
     from holdfast.report.trust import trust_table
-    from holdfast.trust import displayed, failed, stored, write_verdicts
-    from holdfast.trust.store import flat
+    from holdfast.trust.store import flat, stored, write_verdicts
+    from holdfast.trust.verdict import displayed, failed
 
     interrupt_on_kill()
     seed = network.seed or 0
@@ -81,7 +82,7 @@ def command(
 def _attack(verb: str, norm: str | None, eps: str | None) -> APGD | None:
     """The attack that the options ask for."""
     from holdfast.attacks.usual import usual
-    from holdfast.recipe import parse
+    from holdfast.recipe.strict import parse
     from holdfast.types import Threat
 
     if eps is None:
@@ -99,16 +100,16 @@ def _of_the_run(ready: Ready) -> PGD | APGD | None:
     """The run's own iterated gradient attack, else the usual one in the set of its first attack, else None."""
     from holdfast.attacks.usual import usual
     from holdfast.checks import is_attack
-    from holdfast.conduct import attack_in_question
+    from holdfast.conduct.judging import attack_in_question
 
     threats = [check.threat for check in ready.checks if is_attack(check)]  # type: ignore[union-attr]
     return attack_in_question(ready.checks) or (usual(threats[0]) if threats else None)
 
 
 def _surrogate(path: Path, ready: Ready, *, trust: bool) -> Classifier:
-    from holdfast.conduct import to_device
-    from holdfast.evaluation import try_out
-    from holdfast.runs import load_model
+    from holdfast.conduct.ready import to_device
+    from holdfast.evaluation.subject import try_out
+    from holdfast.runs.weights import load_model
 
     loaded = load_model(path, trust=trust)
     try:
@@ -129,10 +130,12 @@ def _audit(
     quiet: bool,
 ) -> list[Verdict]:
     """All verdicts: the model's, those of attacks, and those of the ledger."""
-    from holdfast.conduct import check_network, first_images
-    from holdfast.corruptions import Clean
-    from holdfast.trust import FLAGS, from_rows
+    from holdfast.conduct.checking import check_network
+    from holdfast.conduct.judging import first_images
+    from holdfast.corruptions.noise import Clean
     from holdfast.trust.audit import audit
+    from holdfast.trust.consistency import from_rows
+    from holdfast.trust.verdict import FLAGS
 
     subject = ready.subjects[0]
     if not ready.run.ledger.parts():
@@ -154,7 +157,7 @@ def _audit(
 
 def _train(ready: Ready, x: Tensor, seed: int) -> Tensor | None:
     """Training images for a student of the model; None where there are none."""
-    from holdfast.data import subset
+    from holdfast.data.dataset import subset
 
     if ready.splits.train is None:
         return None

@@ -20,7 +20,7 @@ from holdfast.cli.sections import show
 from holdfast.errors import RecipeError
 
 if TYPE_CHECKING:
-    from holdfast.runs import Run as RunDirectory
+    from holdfast.runs.directory import Run as RunDirectory
     from holdfast.types import Certifier
 
 Fields = Annotated[
@@ -68,10 +68,11 @@ def command(
 ) -> None:  # fmt: skip
     """Certify a network: how many images are provably robust, and how far; repeat the command to resume."""
     from holdfast.cli.records import CLEAN, certificate_record
-    from holdfast.conduct import check_network
-    from holdfast.corruptions import Clean
-    from holdfast.report import read_run, write_report
+    from holdfast.conduct.checking import check_network
+    from holdfast.corruptions.noise import Clean
+    from holdfast.report import write_report
     from holdfast.report.certificates import Certificates
+    from holdfast.report.runs import read_run
     from holdfast.report.summary import Summary
     from holdfast.report.unfinished import Unfinished
 
@@ -96,7 +97,7 @@ def command(
 
 def _radii(text: str | None) -> tuple[float, ...] | None:
     """The radii that the user wants to see, in order."""
-    from holdfast.recipe import parse
+    from holdfast.recipe.strict import parse
 
     if text is None:
         return None

@@ -14,7 +14,7 @@ from holdfast.errors import RecipeError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from holdfast.recipe import Recipe
+    from holdfast.recipe.schema import Recipe
 
 TrustCode = Annotated[
     bool,
@@ -30,7 +30,7 @@ def allowed_code(recipes: Sequence[Recipe | Any], file: Path, *, trust: bool) ->
     Raises:
         RecipeError: if they name some and are not trusted, with what would run and the remedy.
     """
-    from holdfast.runs import code_of, fingerprints
+    from holdfast.runs.code import code_of, fingerprints
 
     code = code_of(recipes)
     if not code:

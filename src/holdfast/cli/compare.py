@@ -24,9 +24,10 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Compare runs on the same examples; differences are against the first run, with exact McNemar tests."""
-    from holdfast.report import read_runs, write_report
+    from holdfast.report import write_report
     from holdfast.report.compare import comparison
     from holdfast.report.find import find_runs
+    from holdfast.report.runs import read_runs
 
     directories = find_runs(runs)
     if len(directories) < 2:
@@ -37,7 +38,7 @@ def command(
         raise LedgerError(f"compare: {comparisons[0].problem}")
     written = write_report(directories, out) if out else None
     if as_json:
-        from holdfast.runs import Run
+        from holdfast.runs.directory import Run
 
         compared = [Run(path) for path in directories]
         paired = [record for one in comparisons for record in _records(one)]

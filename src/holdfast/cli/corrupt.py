@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from holdfast.data import Dataset
+    from holdfast.data.dataset import Dataset
 
 FORMATS = ("npz", "folder", "npy")
 BLOCK = 256  # images corrupted at a time
@@ -52,8 +52,8 @@ def command(
     size: Size = None, grey: Grey = False, subset: Subset = None, data_root: Root = None, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Write corrupted copies of a data set's test images; repeat the command to resume."""
-    from holdfast.data import resolve
-    from holdfast.data import subset as cut
+    from holdfast.data.dataset import subset as cut
+    from holdfast.data.roots import resolve
 
     chosen, levels = _kinds(options.family, options.kinds), _severities(options.severities)
     family, form, seed = options.family, options.form, options.seed
@@ -108,7 +108,7 @@ def _write(
     import numpy as np
     import torch
 
-    from holdfast.data import write_npz
+    from holdfast.data.npz import write_npz
 
     if form == "npy":
         _write_npy(out / "labels.npy", np.tile(dataset.test.y.numpy(), len(severities)))
@@ -135,7 +135,7 @@ def _images(dataset: Dataset, family: str, kind: str, severity: int, seed: int) 
     """All test images corrupted, in eight bits; an image's randomness is that of its index."""
     import torch
 
-    from holdfast.corruptions import CORRUPTIONS
+    from holdfast.families import CORRUPTIONS
     from holdfast.rng import Streams
 
     corruption: Any = CORRUPTIONS[family]
@@ -178,8 +178,8 @@ def _write_npy(path: Path, array: Any) -> None:
 
 
 def _kinds(family: str, text: str) -> tuple[str, ...]:
-    from holdfast.corruptions.bar import KINDS
-    from holdfast.corruptions.common import EXTRA, STANDARD
+    from holdfast.corruptions.bar.tables import KINDS
+    from holdfast.corruptions.common.tables import EXTRA, STANDARD
 
     families = {"common": (*STANDARD, *EXTRA), "bar": KINDS}
     if family not in families:

@@ -14,7 +14,7 @@ from holdfast.errors import DataError
 from holdfast.show.text import one_line
 
 if TYPE_CHECKING:
-    from holdfast.data import Dataset, Split
+    from holdfast.data.dataset import Dataset, Split
 
 app = typer.Typer(name="data", help="See, fetch and pack data sets.", no_args_is_help=True)
 
@@ -37,7 +37,7 @@ def list_(data_root: Root = None, as_json: Json = False) -> None:
 @app.command()
 def info(what: What, data_root: Root = None, as_json: Json = False) -> None:
     """Read a data set and describe it."""
-    from holdfast.data import resolve
+    from holdfast.data.roots import resolve
 
     facts = _facts(resolve(what, data_root)(data_root))
     if as_json:
@@ -57,8 +57,8 @@ def fetch(
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
-    from holdfast.data import data_root as place
     from holdfast.data import fetch as transfer
+    from holdfast.data.roots import data_root as place
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     files: dict[str, int] = {}
@@ -88,7 +88,8 @@ def make(
     as_json: Json = False,
 ) -> None:
     """Write any data set as one .npz file, for instance an image folder resized once."""
-    from holdfast.data import resolve, write_npz
+    from holdfast.data.npz import write_npz
+    from holdfast.data.roots import resolve
 
     dataset = resolve(source, data_root, size=size, grey=grey)(data_root)
     if subset is not None:
@@ -105,7 +106,7 @@ def make(
 def _cut(dataset: Dataset, n: int, seed: int) -> Dataset:
     from dataclasses import replace
 
-    from holdfast.data import subset
+    from holdfast.data.dataset import subset
 
     def cut(split: Split) -> Split:
         return subset(split, min(n, len(split)), seed)
@@ -115,7 +116,9 @@ def _cut(dataset: Dataset, n: int, seed: int) -> Dataset:
 
 def _catalogue(root: Path | None) -> list[dict[str, Any]]:
     """Name, place (None when not here) and bytes to download (None when it cannot be fetched) of each data set."""
-    from holdfast.data import DATASETS, FILES, data_root
+    from holdfast.data.files import FILES
+    from holdfast.data.roots import data_root
+    from holdfast.families import DATASETS
 
     rows: list[dict[str, Any]] = []
     for name, source in DATASETS.usable():
@@ -140,7 +143,7 @@ def _place(source: Any, root: Path | None) -> str | None:
 def _facts(dataset: Dataset) -> dict[str, Any]:
     import torch
 
-    from holdfast.data import channel_statistics
+    from holdfast.data.dataset import channel_statistics
 
     mean, std = channel_statistics(dataset.test if dataset.train is None else dataset.train)
     facts: dict[str, Any] = {"name": dataset.name, "shape": dataset.shape, "classes": dataset.classes}

@@ -21,7 +21,7 @@ def device_of(text: str | None) -> torch.device:
     Raises:
         RecipeError: if this machine has no such device.
     """
-    from holdfast.conduct import default_device, device_named
+    from holdfast.conduct.ready import default_device, device_named
 
     return default_device() if text is None else device_named(text, "--device")
 

@@ -13,9 +13,14 @@ from holdfast.show.numbers import percent
 from holdfast.show.progress import Bar
 
 if TYPE_CHECKING:
-    from holdfast.conduct import Asking, Checking, Failed, Job, Prepared, Trained, Training
-    from holdfast.runs import Run, Splits
-    from holdfast.training import Epoch
+    from holdfast.conduct.asking import Asking
+    from holdfast.conduct.checking import Checking
+    from holdfast.conduct.jobs import Job
+    from holdfast.conduct.runs import Failed, Prepared
+    from holdfast.conduct.training import Trained, Training
+    from holdfast.runs.directory import Run
+    from holdfast.runs.splits import Splits
+    from holdfast.training.records import Epoch
 
 Result = TypeVar("Result")
 
@@ -31,7 +36,7 @@ def draw(records: Iterator[Any], *, quiet: bool = False, tensorboard: bool = Fal
     Returns:
         The runs that failed.
     """
-    from holdfast.conduct import Failed
+    from holdfast.conduct.runs import Failed
 
     failed: list[Failed] = []
     with Drawing(quiet=quiet, tensorboard=tensorboard) as drawing:
@@ -102,15 +107,15 @@ class Drawing:
         self._title, self._stop = "", None
 
     def _prepared(self, record: Prepared) -> None:
-        from holdfast.conduct import is_first
+        from holdfast.conduct.ranks import is_first
 
         if is_first():
             mention_kept_images(record.job.run, record.splits)
 
     def _training(self, record: Training) -> None:
-        from holdfast.conduct import is_first
+        from holdfast.conduct.ranks import is_first
         from holdfast.conduct.words import step_in_words
-        from holdfast.training import Epoch, Step
+        from holdfast.training.records import Epoch, Step
 
         if not is_first():
             return

@@ -38,8 +38,9 @@ def command(
     """Evaluate a network under noise, corruptions and attacks; repeat the command to resume."""
     from holdfast.cli import verdicts
     from holdfast.cli.certify import refute
-    from holdfast.conduct import check_all
-    from holdfast.report import read_run, write_report
+    from holdfast.conduct.checking import check_all
+    from holdfast.report import write_report
+    from holdfast.report.runs import read_run
 
     request = Request(
         verb="evaluate", run=run, network=network, images=images, work=work, checks=checks, order=order, budget=budget,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.cli.screen import say, stdout
 
 if TYPE_CHECKING:
-    from holdfast.search import Findings
+    from holdfast.search.findings import Findings
 
 
 def record(findings: Findings, directory: Path, files: dict[str, Any]) -> dict[str, Any]:

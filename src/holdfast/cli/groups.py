@@ -20,7 +20,7 @@ from holdfast.cli.options import OUT, Fresh, Out, RecipeFile, Root, Set, names
 if TYPE_CHECKING:
     import torch
 
-    from holdfast.conduct import Job
+    from holdfast.conduct.jobs import Job
 
 Subset = Annotated[
     int | None,
@@ -60,8 +60,8 @@ class RecipeOptions:
 
     def jobs(self, only: str | None) -> list[Job]:
         """The runs of the recipe, or some of its variants, with their directories claimed."""
-        from holdfast.conduct import claim_jobs
-        from holdfast.recipe import load_recipes
+        from holdfast.conduct.jobs import claim_jobs
+        from holdfast.recipe.load import load_recipes
 
         recipes = load_recipes(self.recipe, self.set_ or (), only=names(only))
         code = allowed_code(recipes, self.recipe, trust=self.trust)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from holdfast.runs import Run
+    from holdfast.runs.directory import Run
 
 _held: ContextVar[tuple[ExitStack, set[Path]]] = ContextVar("held")
 

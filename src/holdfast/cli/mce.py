@@ -24,9 +24,9 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Mean corruption errors of runs that were checked with common corruptions."""
-    from holdfast.report import read_runs
     from holdfast.report.corruptions import Corruptions, corrupted_runs, reference_of
     from holdfast.report.find import find_runs
+    from holdfast.report.runs import read_runs
     from holdfast.report.same_images import different_images, tested
     from holdfast.show.terminal import draw
 

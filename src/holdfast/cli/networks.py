@@ -18,14 +18,19 @@ if TYPE_CHECKING:
 
     import torch
 
-    from holdfast.conduct import Job, Ready
-    from holdfast.recipe import DataRecipe
-    from holdfast.runs import Card, Foreign, Loaded, Run, Splits
+    from holdfast.conduct.jobs import Job
+    from holdfast.conduct.ready import Ready
+    from holdfast.recipe.schema import DataRecipe
+    from holdfast.runs.card import Card
+    from holdfast.runs.directory import Run
+    from holdfast.runs.foreign import Foreign
+    from holdfast.runs.splits import Splits
+    from holdfast.runs.weights import Loaded
 
 
 def prepared(request: Request) -> Ready:
     """The requested network on its device, ready to be checked."""
-    from holdfast.conduct import to_device
+    from holdfast.conduct.ready import to_device
 
     device = device_of(request.work.device)
     if request.run is None:
@@ -41,7 +46,7 @@ def prepared(request: Request) -> Ready:
 
 
 def _trained(path: Path) -> bool:
-    from holdfast.runs import Run
+    from holdfast.runs.directory import Run
 
     run = Run(path)
     run.check(reporting=True)
@@ -50,8 +55,10 @@ def _trained(path: Path) -> bool:
 
 def _remembered(request: Request, path: Path, device: torch.device) -> Ready:
     """The network of a run that trained none: its `run.json` says how to build it again."""
-    from holdfast.recipe import DataRecipe, parse
-    from holdfast.runs import Foreign, Run
+    from holdfast.recipe.schema import DataRecipe
+    from holdfast.recipe.strict import parse
+    from holdfast.runs.directory import Run
+    from holdfast.runs.foreign import Foreign
 
     run = Run(path)
     hold(run)
@@ -86,10 +93,16 @@ def own(
         run: the run of its own that a single file has had before.
         data: the images of that run.
     """
-    from holdfast.conduct import Job, Ready, subjects_of
-    from holdfast.evaluation import Subject
-    from holdfast.recipe import DataRecipe, plain, read_checks
-    from holdfast.runs import Run, load_model, prepare, resolved
+    from holdfast.conduct.jobs import Job, subjects_of
+    from holdfast.conduct.ready import Ready
+    from holdfast.evaluation.subject import Subject
+    from holdfast.recipe import plain
+    from holdfast.recipe.schema import DataRecipe
+    from holdfast.recipe.sweeps import read_checks
+    from holdfast.runs.code import resolved
+    from holdfast.runs.directory import Run
+    from holdfast.runs.splits import prepare
+    from holdfast.runs.weights import load_model
 
     loaded = load_model(path, trust=request.work.trust)
     recipe = replace(loaded.card.recipe, evaluate=request.how(loaded.card.recipe.evaluate))
@@ -127,7 +140,7 @@ def _for_network(splits: Splits, card: Card, path: Path) -> Splits:
 
 def _in_its_run(job: Job, splits: Splits, *, fresh: bool) -> Splits:
     """Hold the run that trained a network, and give its images as it recorded them."""
-    from holdfast.runs import refuse_others
+    from holdfast.runs.identity import refuse_others
 
     hold(job.run)
     if fresh:
@@ -145,7 +158,7 @@ def _in_own_run(
     run: Run, loaded: Loaded, splits: Splits, network: Mapping[str, Any], block: int, *, fresh: bool
 ) -> Splits:
     """Hold the run of a single weights file, record in it what the file is, and give the images as it recorded them."""
-    from holdfast.runs import refuse_others, same_outputs
+    from holdfast.runs.identity import refuse_others, same_outputs
 
     digest = loaded.card.hash
     run.check()
@@ -175,10 +188,14 @@ def foreign(request: Request, network: Foreign, device: torch.device, run: Run |
         device: where it goes.
         run: the run that remembers it; None for the one of its name, which may be new.
     """
-    from holdfast.conduct import Ready
-    from holdfast.evaluation import Subject, try_out
-    from holdfast.recipe import EvaluateRecipe, read_checks
-    from holdfast.runs import Run, content_hash, prepare, refuse_others, same_outputs, versions
+    from holdfast.conduct.ready import Ready
+    from holdfast.evaluation.subject import Subject, try_out
+    from holdfast.recipe.schema import EvaluateRecipe
+    from holdfast.recipe.sweeps import read_checks
+    from holdfast.runs.card import content_hash
+    from holdfast.runs.directory import Run, versions
+    from holdfast.runs.identity import refuse_others, same_outputs
+    from holdfast.runs.splits import prepare
 
     chosen, seed = read_checks(request.checks or "quick", "--checks"), network.seed
     splits = prepare(network.data, seed, request.images.data_root)

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     import numpy as np
     import polars as pl
 
-    from holdfast.data import Split
-    from holdfast.evaluation import Subject
-    from holdfast.results import Ledger
+    from holdfast.data.dataset import Split
+    from holdfast.evaluation.subject import Subject
+    from holdfast.results.ledger import Ledger
 
 NOTE = "attack.json"
 """What the images of a directory are."""
@@ -78,7 +78,7 @@ def write_npz(parts: Sequence[Part], out: Path, about: str) -> None:
     import numpy as np
     import polars as pl
 
-    from holdfast.results import unsettled
+    from holdfast.results.summaries import unsettled
 
     rows = pl.concat([part.rows for part in parts]).with_columns(waiting=unsettled())
     small = {
@@ -155,7 +155,7 @@ def _word(classes: Sequence[str], index: int) -> str:
 def about_attack(check: Any, subject: Subject, data: str) -> str:
     """What images are, as JSON: the attack with all its fields, the weights and the data."""
     from holdfast.checks import Check
-    from holdfast.recipe import describe
+    from holdfast.recipe.plain import describe
 
     method, label, params = describe(check, Check)
     fields = {"attack": label, "method": method, "params": json.loads(params)}

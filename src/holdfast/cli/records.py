@@ -28,10 +28,10 @@ def attack_record(run: Path, weights: str, attack: str) -> dict[str, Any]:
     """
     import polars as pl
 
-    from holdfast.report import read_run
+    from holdfast.report.runs import read_run
     from holdfast.report.shares import share_of
     from holdfast.report.unfinished import gaps
-    from holdfast.results import accuracies, yields
+    from holdfast.results.summaries import accuracies, yields
     from holdfast.trust.chance import chance_warnings
 
     data = read_run(run)
@@ -73,12 +73,12 @@ def certificate_record(run: Path, weights: str, certificate: str, radii: Sequenc
     """
     import polars as pl
 
-    from holdfast.report import read_run
     from holdfast.report.proofs import proof
+    from holdfast.report.runs import read_run
     from holdfast.report.unfinished import gaps
-    from holdfast.results import accuracies
     from holdfast.results.certified_radii import contradictions, round_radii
     from holdfast.results.recorded_checks import checks_of
+    from holdfast.results.summaries import accuracies
     from holdfast.trust.chance import chance_warnings
 
     data = read_run(run)

@@ -27,9 +27,10 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Write one self-contained HTML file from the results of runs, or print sections of it."""
-    from holdfast.report import read_runs, write_report
+    from holdfast.report import write_report
     from holdfast.report.find import failed_runs, find_runs
     from holdfast.report.robustbench import write_headlines
+    from holdfast.report.runs import read_runs
 
     directories = find_runs(runs)
     if show is not None:

@@ -10,10 +10,10 @@ from holdfast.cli.groups import ImageOptions, NetworkOptions, WorkOptions
 from holdfast.errors import RecipeError
 
 if TYPE_CHECKING:
-    from holdfast.data import Source
-    from holdfast.models import Architecture
-    from holdfast.recipe import DataRecipe, EvaluateRecipe
-    from holdfast.runs import Foreign
+    from holdfast.data.dataset import Source
+    from holdfast.recipe.schema import DataRecipe, EvaluateRecipe
+    from holdfast.runs.foreign import Foreign
+    from holdfast.types import Architecture
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +54,8 @@ class Request:
 
     def how(self, base: EvaluateRecipe) -> EvaluateRecipe:
         """How checks run: as `base` states, but for the options that were given."""
-        from holdfast.recipe import EvaluateRecipe, parse
+        from holdfast.recipe.schema import EvaluateRecipe
+        from holdfast.recipe.strict import parse
 
         fields: dict[str, Any] = {"order": self.order, "budget": self.budget, "batch_size": self.work.batch_size}
         stated = {name: value for name, value in fields.items() if value is not None}
@@ -67,7 +68,7 @@ class Request:
         Args:
             source: where the images of the run come from.
         """
-        from holdfast.recipe import DataRecipe
+        from holdfast.recipe.schema import DataRecipe
 
         images = self.images
         if source is not None and images.data is None and images.subset is None and images.first is None:
@@ -76,7 +77,8 @@ class Request:
         return DataRecipe(source=chosen, test_subset=images.subset, test_first=images.first)
 
     def _source(self) -> Source:
-        from holdfast.data import Source, resolve
+        from holdfast.data.dataset import Source
+        from holdfast.data.roots import resolve
 
         images = self.images
         if str(images.data).startswith("{"):
@@ -91,7 +93,7 @@ class Request:
 
     def foreign(self) -> Foreign:
         """The network that `--model` and the options beside it describe."""
-        from holdfast.runs import Foreign
+        from holdfast.runs.foreign import Foreign
 
         if self.images.data is None:
             raise RecipeError(f"{self.verb}: expected --data NAME_OR_PATH beside --model")
@@ -109,9 +111,9 @@ class Request:
 
 def _architecture(model: str) -> Architecture:
     """The network of `--model`: `kind:name`, a name of the registry, or a mapping as a recipe has it."""
-    from holdfast.models import Architecture
-    from holdfast.recipe import parse
     from holdfast.recipe.schema import FAMILIES
+    from holdfast.recipe.strict import parse
+    from holdfast.types import Architecture
 
     if model.startswith("{"):
         return cast("Architecture", _as_in_a_recipe("--model", model, Architecture))
@@ -128,7 +130,7 @@ def _architecture(model: str) -> Architecture:
 def _as_in_a_recipe(option: str, text: str, kind: Any) -> Any:
     import yaml
 
-    from holdfast.recipe import parse
+    from holdfast.recipe.strict import parse
     from holdfast.yaml_text import load_yaml
 
     try:

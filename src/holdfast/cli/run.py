@@ -20,8 +20,9 @@ def command(work: RecipeOptions, only: Only = None, tensorboard: TensorBoard = F
     """Train, check and report the runs of a recipe; repeat the command to resume."""
     from holdfast.cli import verdicts
     from holdfast.cli.certify import refute
-    from holdfast.conduct import is_first, run_jobs
-    from holdfast.report import read_runs
+    from holdfast.conduct.ranks import is_first
+    from holdfast.conduct.runs import run_jobs
+    from holdfast.report.runs import read_runs
 
     place = work.place()
     jobs = work.jobs(only)

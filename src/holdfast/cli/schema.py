@@ -7,6 +7,6 @@ from holdfast.cli.output import echo_json
 
 def command() -> None:
     """Print a JSON Schema; name it in an editor's YAML settings to get completion and checks while typing."""
-    from holdfast.recipe import file_schema
+    from holdfast.recipe.json_schema import file_schema
 
     echo_json(file_schema(), indent=2)

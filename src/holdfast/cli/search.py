@@ -19,7 +19,8 @@ from holdfast.cli.workers import Errand, alone, together
 from holdfast.errors import TrainingError
 
 if TYPE_CHECKING:
-    from holdfast.search import Findings, Plan, TrialRecord
+    from holdfast.search.findings import Findings, TrialRecord
+    from holdfast.search.plan import Plan
 
 
 @grouped
@@ -39,9 +40,11 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Search for the best values of a recipe's ranges; repeat the command to resume."""
-    from holdfast.runs import unresolved
-    from holdfast.search import forget_study, load_plan, open_study, read_findings
+    from holdfast.runs.code import unresolved
+    from holdfast.search.findings import read_findings
+    from holdfast.search.plan import load_plan
     from holdfast.search.sampler import trials
+    from holdfast.search.study import forget_study, open_study
 
     recipe, overrides = options.recipe, tuple(options.set_ or ())
     plan = load_plan(recipe, overrides)

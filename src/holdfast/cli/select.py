@@ -28,8 +28,8 @@ def command(
 ) -> None:
     """Choose among runs with a clean accuracy in a band; the best of each group comes first."""
     from holdfast.cli.sections import show
-    from holdfast.report import read_runs
     from holdfast.report.find import find_runs
+    from holdfast.report.runs import read_runs
     from holdfast.report.same_images import different_images, tested
     from holdfast.report.selection import Selection, same_checks
 

@@ -18,8 +18,12 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Print the fully resolved recipe of every run, and which code it would run."""
-    from holdfast.recipe import Recipe, load_recipes, plain, to_yaml
-    from holdfast.runs import code_of, plugged_in, read_card
+    from holdfast.recipe import plain
+    from holdfast.recipe.load import load_recipes
+    from holdfast.recipe.plain import to_yaml
+    from holdfast.recipe.schema import Recipe
+    from holdfast.runs.card import read_card
+    from holdfast.runs.code import code_of, plugged_in
 
     if recipe.is_dir() or recipe.suffix == ".safetensors":
         recipes = [read_card(recipe).recipe]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import polars as pl
 
-    from holdfast.runs import Run
+    from holdfast.runs.directory import Run
 
 
 def summary(runs: Sequence[Run]) -> list[dict[str, Any]]:
@@ -19,10 +19,10 @@ def summary(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """
     import polars as pl
 
-    from holdfast.results import accuracies
     from holdfast.results.corruption_errors import grade_of
+    from holdfast.results.summaries import accuracies
     from holdfast.results.worst_case import worst_case
-    from holdfast.trust import at_chance
+    from holdfast.trust.chance import at_chance
 
     frames = rows_of(runs)
     rows = pl.concat(frames)
@@ -57,7 +57,7 @@ def summary(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 def _waiting(rows: pl.DataFrame) -> dict[tuple[str, str, str], dict[str, int]]:
     """How many examples wait for each component of a composed attack, by run, weights and check."""
-    from holdfast.results import yields
+    from holdfast.results.summaries import yields
 
     waiting: dict[tuple[str, str, str], dict[str, int]] = {}
     columns = ("run", "weights", "check", "step", "waiting")
@@ -122,6 +122,6 @@ def other_images(runs: Sequence[Run]) -> str | None:
 
 def components(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """What each component of the composed attacks of runs did, as plain records."""
-    from holdfast.results import yields
+    from holdfast.results.summaries import yields
 
     return [record for run in runs for record in yields(run.ledger.read()).to_dicts()]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from holdfast.errors import RecipeError
 
 if TYPE_CHECKING:
-    from holdfast.training import Epoch
+    from holdfast.training.records import Epoch
 
 
 class Board:

@@ -16,7 +16,8 @@ from holdfast.cli.screen import resumable, say
 @resumable()
 def command(work: RecipeOptions, only: Only = None, tensorboard: TensorBoard = False, as_json: Json = False) -> None:
     """Train the runs of a recipe; repeat the command to resume."""
-    from holdfast.conduct import is_first, train_jobs
+    from holdfast.conduct.ranks import is_first
+    from holdfast.conduct.runs import train_jobs
 
     place = work.place()
     jobs = work.jobs(only)

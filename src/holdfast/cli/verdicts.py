@@ -6,21 +6,21 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from holdfast.runs import Run
-    from holdfast.trust import Verdict
+    from holdfast.runs.directory import Run
+    from holdfast.trust.verdict import Verdict
 
 
 def records(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """The verdicts of runs as plain records."""
-    from holdfast.trust import read_verdicts
-    from holdfast.trust.store import flat
+    from holdfast.trust.store import flat, read_verdicts
 
     return [flat(one) for run in runs for one in read_verdicts(run.path)]
 
 
 def failures(runs: Sequence[Run]) -> list[str]:
     """One line for each condition that failed, each once; networks at chance level have lines of their own."""
-    from holdfast.trust import displayed, failed, read_verdicts
+    from holdfast.trust.store import read_verdicts
+    from holdfast.trust.verdict import displayed, failed
 
     groups: dict[tuple[str, str], list[Verdict]] = {}
     for one in (one for run in runs for one in read_verdicts(run.path)):
@@ -35,7 +35,7 @@ def failures(runs: Sequence[Run]) -> list[str]:
 
 def outcome(verdicts: Sequence[Verdict]) -> str:
     """What verdicts come to, in one line that claims no more than was tested."""
-    from holdfast.trust import failed
+    from holdfast.trust.verdict import failed
 
     if bad := failed(verdicts):
         return f"not to be trusted: {', '.join(dict.fromkeys(each.flag for each in bad))}"

@@ -18,7 +18,7 @@ from holdfast.errors import HoldfastError, TrainingError
 from holdfast.show.progress import Bar
 
 if TYPE_CHECKING:
-    from holdfast.search import Plan
+    from holdfast.search.plan import Plan
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 SAFE_PATH = "PYTHONSAFEPATH"
@@ -38,7 +38,8 @@ class Errand:
 
     def records(self) -> Iterator[Any]:
         """The worker's records."""
-        from holdfast.search import load_plan, work
+        from holdfast.search.plan import load_plan
+        from holdfast.search.worker import work
 
         device = None if self.device is None else device_of(self.device)
         plan = load_plan(self.recipe, self.overrides)
@@ -47,7 +48,8 @@ class Errand:
 
 def alone(errand: Errand, plan: Plan, study: Any, total: int, workers: int, *, quiet: bool) -> None:
     """Work in this process."""
-    from holdfast.search import Ended, ended
+    from holdfast.search.trial import Ended
+    from holdfast.search.worker import ended
 
     done, records = ended(study), errand.records()
     with Bar(quiet=quiet).stage(f"search {plan.name}", "trials") as show, between_steps() as stop:
@@ -65,7 +67,7 @@ def together(errand: Errand, plan: Plan, study: Any, total: int, workers: int, *
     """Let other processes work, and end with them."""
     import multiprocessing
 
-    from holdfast.search import ended
+    from holdfast.search.worker import ended
 
     context = multiprocessing.get_context("spawn")  # a fork would share threads and devices that cannot be shared
     with _one_thread():

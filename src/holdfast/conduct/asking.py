@@ -11,16 +11,17 @@ from typing import Any
 from holdfast import data, files
 from holdfast.checks import Check
 from holdfast.conduct.ready import Ready, to_device
-from holdfast.data import Split
-from holdfast.evaluation import try_out
-from holdfast.evaluation.subject import place
+from holdfast.data.dataset import Split
+from holdfast.evaluation.subject import place, try_out
 from holdfast.halving import BatchSize, Halved
-from holdfast.questions import Question
 from holdfast.questions.answers import Answer, AnswerKey, Store
 from holdfast.questions.asking import BLOCK, Inquiry, answer_of, ask, digest_of, prepare
-from holdfast.questions.question import Companion, Context
-from holdfast.recipe import describe, plain
-from holdfast.runs import TrustedCode, fits, load_model
+from holdfast.questions.question import Companion, Context, Question
+from holdfast.recipe import plain
+from holdfast.recipe.plain import describe
+from holdfast.runs.code import TrustedCode
+from holdfast.runs.networks import fits
+from holdfast.runs.weights import load_model
 from holdfast.yaml_text import load_mapping
 
 BATCH = 64

@@ -12,12 +12,15 @@ from holdfast.checks import Check
 from holdfast.conduct.judging import EXAMPLES, judge
 from holdfast.conduct.ready import Ready
 from holdfast.errors import LedgerError
-from holdfast.evaluation import Block, Subject, evaluations
+from holdfast.evaluation.blocks import evaluations
 from holdfast.evaluation.points import take_over
+from holdfast.evaluation.setting import Block
+from holdfast.evaluation.subject import Subject
 from holdfast.halving import BatchSize
-from holdfast.recipe import EvaluateRecipe, Seconds, describe
-from holdfast.results import Ledger
-from holdfast.runs import Run
+from holdfast.recipe.plain import describe
+from holdfast.recipe.schema import EvaluateRecipe, Seconds
+from holdfast.results.ledger import Ledger
+from holdfast.runs.directory import Run
 from holdfast.traits import Kind, traits_of
 
 

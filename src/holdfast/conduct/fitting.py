@@ -18,17 +18,18 @@ from torch import nn
 from holdfast.conduct.given import Data, Images, described, splits_of, train_recipe
 from holdfast.conduct.ready import device_named
 from holdfast.conduct.words import scores_in_words, step_in_words
-from holdfast.data import Split
+from holdfast.data.dataset import Split
 from holdfast.errors import ModelError, RecipeError
 from holdfast.evaluation.subject import place, try_out
-from holdfast.models import load_weights, read_metadata, with_logits
-from holdfast.objectives import Standard
-from holdfast.recipe import Recipe, TrainRecipe
-from holdfast.runs import Run, Splits, versions
+from holdfast.models.logits import with_logits
+from holdfast.models.weights import load_weights, read_metadata
+from holdfast.objectives.standard import Standard
+from holdfast.recipe.schema import Recipe, TrainRecipe
+from holdfast.runs.directory import Run, versions
+from holdfast.runs.splits import Splits
 from holdfast.show.progress import Bar
-from holdfast.training import Epoch, Preparation, Step
-from holdfast.training import fit as train_loop
-from holdfast.training.records import read
+from holdfast.training.loop import fit as train_loop
+from holdfast.training.records import Epoch, Preparation, Step, read
 from holdfast.types import Objective
 
 Progress = Callable[[Step | Epoch | Preparation], object]

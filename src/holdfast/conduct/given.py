@@ -11,12 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from holdfast.data import Dataset, Split, checked
 from holdfast.data.conversion import label_names
+from holdfast.data.dataset import Dataset, Split, checked
 from holdfast.data.memory import tensors_of
 from holdfast.errors import DataError, RecipeError
-from holdfast.recipe import DataRecipe, TrainRecipe, parse
-from holdfast.runs import Splits, prepare
+from holdfast.recipe.schema import DataRecipe, TrainRecipe
+from holdfast.recipe.strict import parse
+from holdfast.runs.splits import Splits, prepare
 from holdfast.types import Objective
 
 Pair = tuple[Tensor | np.ndarray[Any, Any], Tensor | np.ndarray[Any, Any]]

@@ -9,10 +9,14 @@ from pathlib import Path
 from holdfast import files
 from holdfast.conduct.ranks import is_first, require_one_machine
 from holdfast.errors import LedgerError
-from holdfast.evaluation import Subject
-from holdfast.recipe import Recipe
-from holdfast.runs import Loaded, Run, Splits, TrustedCode, load_model, prepare, resolved, same_outputs
-from holdfast.trust import forget_others
+from holdfast.evaluation.subject import Subject
+from holdfast.recipe.schema import Recipe
+from holdfast.runs.code import TrustedCode, resolved
+from holdfast.runs.directory import Run
+from holdfast.runs.identity import same_outputs
+from holdfast.runs.splits import Splits, prepare
+from holdfast.runs.weights import Loaded, load_model
+from holdfast.trust.store import forget_others
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,18 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from holdfast import data
-from holdfast.attacks import APGD, PGD
+from holdfast.attacks.apgd import APGD
+from holdfast.attacks.pgd import PGD
 from holdfast.checks import Check, is_attack
 from holdfast.errors import ModelError
-from holdfast.evaluation import Subject
-from holdfast.evaluation.subject import place
+from holdfast.evaluation.subject import Subject, place
 from holdfast.losses import cross_entropy
-from holdfast.runs import Run, Splits
-from holdfast.trust import Verdict, from_rows, read_verdicts, stored, write_verdicts
+from holdfast.runs.directory import Run
+from holdfast.runs.splits import Splits
 from holdfast.trust.audit import before
+from holdfast.trust.consistency import from_rows
+from holdfast.trust.store import read_verdicts, stored, write_verdicts
+from holdfast.trust.verdict import Verdict
 
 EXAMPLES = 64
 """How many images the conditions without attacks are tested on."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 from holdfast.errors import RecipeError
-from holdfast.recipe import Recipe
+from holdfast.recipe.schema import Recipe
 
 
 def is_first() -> bool:

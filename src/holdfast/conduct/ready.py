@@ -10,9 +10,10 @@ import torch
 
 from holdfast.checks import Check
 from holdfast.errors import RecipeError
-from holdfast.evaluation import Subject
-from holdfast.recipe import EvaluateRecipe
-from holdfast.runs import Run, Splits
+from holdfast.evaluation.subject import Subject
+from holdfast.recipe.schema import EvaluateRecipe
+from holdfast.runs.directory import Run
+from holdfast.runs.splits import Splits
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,13 @@ from holdfast.conduct.training import Trained, Training, train, validate_before_
 from holdfast.errors import HoldfastError, LedgerError, ModelError, RecipeError, TrainingError
 from holdfast.halving import is_out_of_memory, release_memory
 from holdfast.promises import require_check, require_objective
-from holdfast.recipe import Recipe, load_recipes
 from holdfast.recipe.foreign import Unresolved
-from holdfast.recipe.load import recipes_of
+from holdfast.recipe.load import load_recipes, recipes_of
+from holdfast.recipe.schema import Recipe
 from holdfast.report import write_report
 from holdfast.report.find import failed_runs, find_runs
-from holdfast.runs import Splits, code_of
+from holdfast.runs.code import code_of
+from holdfast.runs.splits import Splits
 
 
 @dataclass(frozen=True)

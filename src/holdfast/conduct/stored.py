@@ -12,12 +12,16 @@ import polars as pl
 from torch import nn
 
 from holdfast.errors import CheckpointError, LedgerError
-from holdfast.models import load_weights
+from holdfast.models.weights import load_weights
 from holdfast.questions.answers import Answers, Store, shown
-from holdfast.recipe import Recipe
-from holdfast.report import read_run, write_report
+from holdfast.recipe.schema import Recipe
+from holdfast.report import write_report
 from holdfast.report.page import items_of
-from holdfast.runs import Loaded, Run, TrustedCode, load_model, read_card
+from holdfast.report.runs import read_run
+from holdfast.runs.card import read_card
+from holdfast.runs.code import TrustedCode
+from holdfast.runs.directory import Run
+from holdfast.runs.weights import Loaded, load_model
 from holdfast.show.page import to_html
 
 

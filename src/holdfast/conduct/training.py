@@ -9,16 +9,24 @@ from typing import Any
 
 import torch
 
-from holdfast.attacks import Transfer
-from holdfast.certify import Margin, SmoothedMargin
+from holdfast.attacks.transfer import Transfer
+from holdfast.certify.margin import Margin
+from holdfast.certify.smoothed_margin import SmoothedMargin
 from holdfast.conduct.jobs import Job
 from holdfast.conduct.ranks import is_first
 from holdfast.corruptions.stored import Stored
 from holdfast.errors import CheckpointError, ModelError, RecipeError
-from holdfast.lipschitz import margin_growth
-from holdfast.recipe import Recipe, plain
-from holdfast.runs import Splits, new_model, outputs_of, path_of, read_card, refuse_others, versions
-from holdfast.training import Epoch, Preparation, Step, fit
+from holdfast.lipschitz.margins import margin_growth
+from holdfast.recipe import plain
+from holdfast.recipe.schema import Recipe
+from holdfast.runs.card import path_of, read_card
+from holdfast.runs.directory import versions
+from holdfast.runs.identity import refuse_others
+from holdfast.runs.networks import new_model
+from holdfast.runs.outputs import outputs_of
+from holdfast.runs.splits import Splits
+from holdfast.training.loop import fit
+from holdfast.training.records import Epoch, Preparation, Step
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from holdfast.training import Step
+from holdfast.training.records import Step
 
 
 def step_in_words(step: Step, note: str = "") -> str:

@@ -1,8 +1,8 @@
 """Changes of images that do not look at the model."""
 
-from holdfast.corruptions.bar import Bar
+from holdfast.corruptions.bar.corruption import Bar
 from holdfast.corruptions.chain import Chain
-from holdfast.corruptions.common import Common
+from holdfast.corruptions.common.corruption import Common
 from holdfast.corruptions.frequencies import BandNoise, EnergyFilter, LowPass
 from holdfast.corruptions.linear import Linear
 from holdfast.corruptions.masks import DownUp, Occlusion, Stripes

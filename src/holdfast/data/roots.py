@@ -92,7 +92,7 @@ def resolve(text: str, root: Path | None = None, *, size: int | None = None, gre
     Raises:
         DataError: when it is none of these, with the known names and the nearest; or not a folder, with size or grey.
     """
-    from holdfast.data import Folder
+    from holdfast.data.folder import Folder
 
     source = _named(text, root)
     if isinstance(source, Folder):
@@ -103,7 +103,10 @@ def resolve(text: str, root: Path | None = None, *, size: int | None = None, gre
 
 
 def _named(text: str, root: Path | None) -> Source:
-    from holdfast.data import DATASETS, Folder, Npy, Npz
+    from holdfast.data.folder import Folder
+    from holdfast.data.npy import Npy
+    from holdfast.data.npz import Npz
+    from holdfast.families import DATASETS
 
     if text in DATASETS:
         source: Source | type[Source] = DATASETS[text]

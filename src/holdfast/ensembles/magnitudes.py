@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from holdfast.errors import ModelError
 from holdfast.gradients import NO_GRADIENT
-from holdfast.models import Network
+from holdfast.models.network import Network
 from holdfast.types import Classifier, Threat
 
 BLOCK = 10

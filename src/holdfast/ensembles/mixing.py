@@ -18,7 +18,7 @@ from torch import Tensor
 from holdfast.ensembles.magnitudes import class_magnitudes, top_magnitude
 from holdfast.ensembles.transform import RobustTransform, sharpened
 from holdfast.errors import ModelError
-from holdfast.threat import THREATS
+from holdfast.families import THREATS
 from holdfast.types import Classifier, Mixing, Strength
 
 

@@ -13,14 +13,14 @@ from torch import Tensor
 from holdfast.attacks.starting import Attempt, Pool
 from holdfast.checks import Check, is_attack, is_certifier
 from holdfast.corruptions.stored import Stored
-from holdfast.data import Split
+from holdfast.data.dataset import Split
 from holdfast.errors import ModelError
 from holdfast.evaluation.fitting import Fitting
 from holdfast.evaluation.subject import place
 from holdfast.halving import BatchSize
 from holdfast.losses import cross_entropy
 from holdfast.rng import Streams
-from holdfast.threat import L2
+from holdfast.threat.l2 import L2
 from holdfast.types import ABSTAIN, Attack, Certifier, Classifier, Corruption, Threat
 from holdfast.wrappers import Counted, Deadline, WithoutNaN
 

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from holdfast.attacks import Transferred
+from holdfast.attacks.transfer import Transferred
 from holdfast.checks import Check
-from holdfast.data import Split
+from holdfast.data.dataset import Split
 from holdfast.errors import RecipeError
 from holdfast.evaluation.batch import Row
 from holdfast.evaluation.composed import run_composed
@@ -26,8 +26,8 @@ from holdfast.evaluation.subject import Subject, try_out
 from holdfast.halving import BatchSize
 from holdfast.lipschitz.margins import unchanging
 from holdfast.modes import evaluating
-from holdfast.recipe import EvaluateRecipe
-from holdfast.results import Ledger
+from holdfast.recipe.schema import EvaluateRecipe
+from holdfast.results.ledger import Ledger
 from holdfast.types import Composed
 from holdfast.wrappers import OutOfTimeError, end_of
 

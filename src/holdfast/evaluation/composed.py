@@ -12,8 +12,8 @@ import polars as pl
 import torch
 from torch import Tensor
 
-from holdfast.corruptions import Clean
-from holdfast.data import Split
+from holdfast.corruptions.noise import Clean
+from holdfast.data.dataset import Split
 from holdfast.errors import LedgerError
 from holdfast.evaluation.batch import Row, run_batch
 from holdfast.evaluation.gallery import read_images

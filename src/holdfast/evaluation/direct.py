@@ -16,23 +16,29 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.checks import Check
-from holdfast.corruptions import Clean
-from holdfast.data import Memory, Split
+from holdfast.corruptions.noise import Clean
+from holdfast.data.dataset import Split
+from holdfast.data.memory import Memory
 from holdfast.errors import DataError, ModelError, RecipeError
 from holdfast.evaluation.blocks import evaluations
 from holdfast.evaluation.subject import Subject, place
 from holdfast.evaluation.summary import CLEAN, Results
 from holdfast.halving import BatchSize
-from holdfast.models import normalised, with_logits
-from holdfast.models.network import PerChannel
+from holdfast.models.logits import with_logits
+from holdfast.models.network import PerChannel, normalised
 from holdfast.promises import require_check
-from holdfast.recipe import EvaluateRecipe, describe, parse, read_checks
-from holdfast.recipe.sweeps import parse_checks
-from holdfast.results import SCHEMA
-from holdfast.runs import Run, Splits, content_hash, refuse_others, same_outputs, versions
-from holdfast.trust import stored, write_verdicts
+from holdfast.recipe.plain import describe
+from holdfast.recipe.schema import EvaluateRecipe
+from holdfast.recipe.strict import parse
+from holdfast.recipe.sweeps import parse_checks, read_checks
+from holdfast.results.ledger import SCHEMA
+from holdfast.runs.card import content_hash
+from holdfast.runs.directory import Run, versions
+from holdfast.runs.identity import refuse_others, same_outputs
+from holdfast.runs.splits import Splits
 from holdfast.trust.outputs import probabilities
 from holdfast.trust.passes import FirstNorm, scaling_verdict
+from holdfast.trust.store import stored, write_verdicts
 from holdfast.types import Classifier
 
 Images = Tensor | np.ndarray[Any, Any] | Iterable[Any]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from holdfast.errors import LedgerError
 from holdfast.evaluation.setting import Named
-from holdfast.results import Ledger
+from holdfast.results.ledger import Ledger
 
 
 def refuse_other_fields(ledger: Ledger, checks: Sequence[Named], weights: str) -> None:

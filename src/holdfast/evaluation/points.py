@@ -16,7 +16,8 @@ from holdfast.arrays import read_array
 from holdfast.errors import LedgerError
 from holdfast.evaluation.gallery import floats
 from holdfast.evaluation.subject import Subject
-from holdfast.results import Ledger, unsettled
+from holdfast.results.ledger import Ledger
+from holdfast.results.summaries import unsettled
 
 
 def write_points(path: Path, z: Tensor) -> None:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from holdfast.attacks.starting import Pool
 from holdfast.checks import Check, is_attack, is_certifier
-from holdfast.data import Split
+from holdfast.data.dataset import Split
 from holdfast.evaluation.batch import Row, run_batch
 from holdfast.evaluation.fitting import Fitting
 from holdfast.evaluation.gallery import keep_images
@@ -25,8 +25,9 @@ from holdfast.evaluation.starting import first_of_each_class, refuse_starting_im
 from holdfast.evaluation.subject import Subject
 from holdfast.halving import BatchSize, Halved
 from holdfast.lipschitz.margins import BoundsCache
-from holdfast.recipe import EvaluateRecipe, describe
-from holdfast.results import SCHEMA, Ledger
+from holdfast.recipe.plain import describe
+from holdfast.recipe.schema import EvaluateRecipe
+from holdfast.results.ledger import SCHEMA, Ledger
 from holdfast.rng import Streams
 from holdfast.traits import traits_of
 from holdfast.wrappers import Deadline

@@ -8,12 +8,14 @@ from typing import Any
 from holdfast import files
 from holdfast.attacks.transfer import Transfer
 from holdfast.checks import Check
-from holdfast.data import Split
+from holdfast.data.dataset import Split
 from holdfast.errors import CheckpointError, ModelError, RecipeError
 from holdfast.evaluation.subject import Subject, place, try_out
-from holdfast.results import Ledger
-from holdfast.runs import Loaded, load_model, outputs_of, path_of
+from holdfast.results.ledger import Ledger
+from holdfast.runs.card import path_of
 from holdfast.runs.code import calls_of, named_networks
+from holdfast.runs.outputs import outputs_of
+from holdfast.runs.weights import Loaded, load_model
 
 
 def with_source(check: Check, subject: Subject, split: Split, seed: int) -> tuple[Check, tuple[str, ...]]:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from holdfast.attacks.starting import Pool, StartingFrom
-from holdfast.data import Split
+from holdfast.data.dataset import Split
 from holdfast.errors import RecipeError
 from holdfast.evaluation.subject import place
 from holdfast.types import Classifier

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from holdfast.data import Split
+from holdfast.data.dataset import Split
 from holdfast.errors import ModelError
 from holdfast.modes import evaluating
 from holdfast.runs.code import TrustedCode

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from holdfast.results import SCHEMA, accuracies, yields
 from holdfast.results.certified_radii import average_certified_radius
+from holdfast.results.ledger import SCHEMA
+from holdfast.results.summaries import accuracies, yields
 from holdfast.results.worst_case import worst_case
 from holdfast.show.items import Item, Note
 from holdfast.show.terminal import to_text
-from holdfast.trust import better_than_chance
-from holdfast.trust.chance import chance_warnings
+from holdfast.trust.chance import better_than_chance, chance_warnings
 
 CLEAN = "clean"
 """What the ledger calls clean images."""

@@ -12,7 +12,9 @@ from typing import Literal
 from torch import nn
 
 from holdfast.errors import unknown
-from holdfast.lipschitz import Downsampling, GroupSort, Householder, OrthogonalConvolution, OrthogonalDense
+from holdfast.lipschitz.activations import GroupSort, Householder
+from holdfast.lipschitz.convolution import Downsampling, OrthogonalConvolution
+from holdfast.lipschitz.dense import OrthogonalDense
 from holdfast.models.layers import check_image, scaled
 from holdfast.models.network import Network
 

@@ -8,16 +8,18 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from holdfast.attacks import FGSM, PGD, RFGSM, Targeted
+from holdfast.attacks.fgsm import FGSM
 from holdfast.attacks.persistence import make_persistent
-from holdfast.attacks.targeted import choose_targets
+from holdfast.attacks.pgd import PGD
+from holdfast.attacks.rfgsm import RFGSM
+from holdfast.attacks.targeted import Targeted, choose_targets
 from holdfast.errors import unknown
 from holdfast.objectives.batch_stats import BatchStats, Statistics, check_batch_stats
 from holdfast.objectives.passes import Passes
 from holdfast.objectives.standard import mean_cross_entropy
 from holdfast.objectives.two_steps import TwoSteps
 from holdfast.rng import Streams
-from holdfast.threat import Linf
+from holdfast.threat.linf import Linf
 from holdfast.types import Attack, Classifier, Hooks, Terms
 
 Target = Literal["random", "least_likely", "next"]

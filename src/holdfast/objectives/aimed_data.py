@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from holdfast.attacks import PGD
+from holdfast.attacks.pgd import PGD
 from holdfast.ensembles.composite import Pair, climbed
 from holdfast.types import Attack, Classifier, Examples, Threat
 

@@ -30,8 +30,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from holdfast.augment import softens
-from holdfast.corruptions import GaussianNoise
+from holdfast.augment.soft import softens
+from holdfast.corruptions.noise import GaussianNoise
 from holdfast.losses import cross_entropy
 from holdfast.models.head import LinearHead, Whole, check_linear, linear_head
 from holdfast.objectives.centroids import by_class, class_sums, everywhere, means

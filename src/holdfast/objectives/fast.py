@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from holdfast.attacks import PGD
+from holdfast.attacks.pgd import PGD
 from holdfast.attacks.search import require_metric_threat
 from holdfast.losses import cross_entropy
 from holdfast.modes import evaluating

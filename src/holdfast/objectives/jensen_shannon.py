@@ -8,7 +8,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from holdfast.augment import AugMix, soften
+from holdfast.augment.augmix import AugMix
+from holdfast.augment.soft import soften
 from holdfast.losses import cross_entropy
 from holdfast.objectives.passes import Passes
 from holdfast.rng import Streams, streams

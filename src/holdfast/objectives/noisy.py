@@ -16,7 +16,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from holdfast.corruptions import GaussianNoise
+from holdfast.corruptions.noise import GaussianNoise
 from holdfast.errors import ModelError
 from holdfast.losses import cross_entropy
 from holdfast.objectives.passes import Passes

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from holdfast.attacks.search import require_metric_threat
 from holdfast.crossing import crossing
-from holdfast.ensembles import AdaptiveComposite
+from holdfast.ensembles.composite import AdaptiveComposite
 from holdfast.ensembles.policy import LIMIT
 from holdfast.errors import ModelError
 from holdfast.gradients import input_gradient

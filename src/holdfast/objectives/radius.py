@@ -14,7 +14,8 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from holdfast.lipschitz import ALPHA, propagate, smoothed_margin, zhen_radius
+from holdfast.lipschitz.moments import propagate
+from holdfast.lipschitz.radii import ALPHA, smoothed_margin, zhen_radius
 from holdfast.losses import margin
 from holdfast.objectives.arguments import require_positive
 from holdfast.objectives.passes import Passes

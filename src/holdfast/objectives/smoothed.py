@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from holdfast.lipschitz import propagate
+from holdfast.lipschitz.moments import propagate
 from holdfast.losses import cross_entropy
 from holdfast.objectives.arguments import require_positive
 from holdfast.objectives.passes import Passes

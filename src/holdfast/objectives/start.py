@@ -21,7 +21,8 @@ from holdfast.gradients import input_gradient
 from holdfast.modes import evaluating
 from holdfast.objectives.passes import Passes
 from holdfast.rng import Streams
-from holdfast.threat import L0, with_radius
+from holdfast.threat.l0 import L0
+from holdfast.threat.radius import with_radius
 from holdfast.types import Classifier, Loss, Threat
 
 Start = Literal["pgd1", "random", "zero"]

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from holdfast.threat import L0, with_radius
+from holdfast.threat.l0 import L0
+from holdfast.threat.radius import with_radius
 from holdfast.types import Objective, Threat
 
 LENGTHS = ("step_size", "least")

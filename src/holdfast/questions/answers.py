@@ -140,7 +140,7 @@ class Answers(Sequence[Answer]):
 
     def _repr_html_(self) -> str:
         """What the question presents, in a notebook."""
-        from holdfast.questions import QUESTIONS
+        from holdfast.families import QUESTIONS
         from holdfast.show.page import to_html
 
         return to_html(QUESTIONS[self.each[0].key.question].present(self), self.labels) if self.each else ""

@@ -12,7 +12,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from holdfast.data import Split
+from holdfast.data.dataset import Split
 from holdfast.errors import RecipeError
 from holdfast.halving import BatchSize
 from holdfast.modes import evaluating

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from holdfast.questions.question import Context
 
 if TYPE_CHECKING:
-    from holdfast.attacks import APGD, PGD
+    from holdfast.attacks.apgd import APGD
+    from holdfast.attacks.pgd import PGD
     from holdfast.types import Threat
 
 
@@ -26,10 +27,12 @@ def chosen_attack(context: Context, norm: str | None, eps: float | None) -> PGD 
 
     The run's own is its first iterated gradient attack, or the usual one in the threat of its first attack.
     """
-    from holdfast.attacks import APGD, PGD
+    from holdfast.attacks.apgd import APGD
+    from holdfast.attacks.pgd import PGD
     from holdfast.attacks.usual import usual
     from holdfast.checks import is_attack
-    from holdfast.threat import THREATS, Linf
+    from holdfast.families import THREATS
+    from holdfast.threat.linf import Linf
 
     if eps is not None:
         return replace(usual(THREATS[norm or "linf"](eps)), until_lost=False)  # type: ignore[call-arg]
@@ -47,6 +50,6 @@ def attack_settings(context: Context, attack: PGD | APGD) -> dict[str, Any]:
 
 def norm_of(threat: Threat) -> str:
     """Name of the norm in which a threat is bounded."""
-    from holdfast.threat import THREATS
+    from holdfast.families import THREATS
 
     return {kind: name for name, kind in THREATS.items()}[type(threat)]

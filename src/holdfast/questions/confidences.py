@@ -107,7 +107,7 @@ class Measurement:
         import torch
 
         from holdfast.questions.sureness import confidences
-        from holdfast.threat import with_radius
+        from holdfast.threat.radius import with_radius
 
         threats = [with_radius(self.threat, share * self.threat.eps) for share in SHARES]
         results = [vars(confidences(model, x, y, threat=threat, rng=rng)) for threat in threats]

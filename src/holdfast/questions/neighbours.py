@@ -31,8 +31,9 @@ from holdfast.show.table import Table
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from holdfast.attacks import APGD, PGD
-    from holdfast.data import Split
+    from holdfast.attacks.apgd import APGD
+    from holdfast.attacks.pgd import PGD
+    from holdfast.data.dataset import Split
     from holdfast.rng import Streams
     from holdfast.types import Classifier
 
@@ -93,7 +94,7 @@ class Neighbours:
 
     def prepared(self, context: Context) -> Prepared:
         """The measurement among the training images of the run."""
-        from holdfast.data import subset
+        from holdfast.data.dataset import subset
 
         if context.train is None:
             raise ValueError("the data has no training images to look up")
@@ -158,7 +159,8 @@ class Measurement:
 
     def _right(self, k: int, model: Classifier, x: Tensor, y: Tensor, rng: Streams) -> Tensor:
         """Attacks climb soft neighbours, which have a gradient; a single one would have all the weight, and so none."""
-        from holdfast.ensembles import LocalBias, NearestNeighbours
+        from holdfast.ensembles.mixing import LocalBias
+        from holdfast.ensembles.neighbours import NearestNeighbours
         from holdfast.questions.attack import norm_of
         from holdfast.questions.mixing.measurement import attempts, mixtures, tried
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from holdfast.checks import Check
-    from holdfast.data import Split
+    from holdfast.data.dataset import Split
     from holdfast.questions.answers import Answers
     from holdfast.rng import Streams
     from holdfast.show.items import Item

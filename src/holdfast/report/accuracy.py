@@ -14,8 +14,8 @@ from holdfast.report.shares import Share, share_of
 from holdfast.report.unfinished import unseen
 from holdfast.report.variants import Variant, fewer, most_seeds, over_seeds, variants
 from holdfast.report.worst_cases import all_threats, worst_cases
-from holdfast.results import accuracies
 from holdfast.results.recorded_checks import Budget, Check, checks_of
+from holdfast.results.summaries import accuracies
 from holdfast.results.worst_case import title
 from holdfast.show.items import Details, Item, Note
 from holdfast.show.numbers import SPACE, count, counts, decimal, percent, several

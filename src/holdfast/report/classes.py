@@ -11,8 +11,8 @@ import polars as pl
 from holdfast.questions.question import Needs
 from holdfast.report.accuracy import NOT_RUN
 from holdfast.report.runs import RunData
-from holdfast.results import accuracies, confusion, not_attacked, per_class, unsettled, waiting
 from holdfast.results.recorded_checks import Check
+from holdfast.results.summaries import accuracies, confusion, not_attacked, per_class, unsettled, waiting
 from holdfast.show.items import Choice, Item, Note
 from holdfast.show.numbers import count, several
 from holdfast.show.table import Cell, Table

@@ -11,14 +11,14 @@ import polars as pl
 from holdfast.questions.question import Needs
 from holdfast.report.runs import RunData
 from holdfast.report.same_images import REMEDY
-from holdfast.results import compared, not_attacked, unsettled
 from holdfast.results.recorded_checks import Budget
+from holdfast.results.summaries import compared, not_attacked, unsettled
 from holdfast.results.worst_case import WORST, survivors, threats, title, within
 from holdfast.show.items import Item, Note
 from holdfast.show.numbers import count, p_value, points, several
 from holdfast.show.table import Cell, Table
 from holdfast.statistics import Paired, holm
-from holdfast.trust import at_chance
+from holdfast.trust.chance import at_chance
 
 LEVEL = 0.05
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from holdfast.questions.question import Needs
 from holdfast.report.runs import RunData
 from holdfast.report.shares import share_of
-from holdfast.results import accuracies, yields
+from holdfast.results.summaries import accuracies, yields
 from holdfast.show.items import Details, Item, Note
 from holdfast.show.numbers import count, decimal, several
 from holdfast.show.table import Cell, Table

@@ -12,9 +12,9 @@ from holdfast.questions.question import Needs
 from holdfast.report.gallery import png
 from holdfast.report.runs import RunData, read_runs
 from holdfast.report.same_images import image_doubts
-from holdfast.results import accuracies
 from holdfast.results.corruption_errors import ALEXNET, Corrupted, corrupted
 from holdfast.results.recorded_checks import checks_of
+from holdfast.results.summaries import accuracies
 from holdfast.show.chart import Chart, Curve
 from holdfast.show.items import Details, Heading, Item, Note
 from holdfast.show.numbers import count, decimal, give_or_take, percent

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Literal
 from holdfast.questions.question import Needs
 from holdfast.report.runs import RunData
 from holdfast.report.shares import ends_of, share_of
-from holdfast.results import accuracies
 from holdfast.results.recorded_checks import Check
+from holdfast.results.summaries import accuracies
 from holdfast.show.chart import Chart, Curve, Mark
 from holdfast.show.items import Item, Note
 from holdfast.show.names import NORMS, norm_sign

@@ -18,8 +18,8 @@ from holdfast.questions.question import Needs
 from holdfast.report.curves import any_bound, kinds_of, through
 from holdfast.report.runs import RunData
 from holdfast.report.shares import Share
-from holdfast.results import accuracies
 from holdfast.results.recorded_checks import Budget, Check, checks_of
+from holdfast.results.summaries import accuracies
 from holdfast.show.chart import Chart, Curve
 from holdfast.show.items import Details, Item, Note
 from holdfast.show.names import norm_sign, ordered_norms

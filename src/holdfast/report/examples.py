@@ -11,7 +11,7 @@ import polars as pl
 from holdfast.questions.question import Needs
 from holdfast.report.gallery import LIMIT, Gallery, change, png
 from holdfast.report.runs import RunData
-from holdfast.results import not_attacked, unsettled
+from holdfast.results.summaries import not_attacked, unsettled
 from holdfast.show.items import Details, Item, Note
 from holdfast.show.numbers import decimal
 from holdfast.show.pictures import Photo, Photos

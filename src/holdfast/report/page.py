@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, ClassVar, Protocol
 
-from holdfast.questions import QUESTIONS
+from holdfast.families import QUESTIONS
 from holdfast.questions.question import Needs
 from holdfast.report.accuracy import Accuracy
 from holdfast.report.certificates import Certificates, Refuted

@@ -15,8 +15,8 @@ from holdfast.questions.question import Needs
 from holdfast.report.runs import RunData, answers_of, of_stored_answers
 from holdfast.report.shares import Share, share_of
 from holdfast.report.worst_cases import all_threats, worst_cases
-from holdfast.results import accuracies
 from holdfast.results.recorded_checks import Budget
+from holdfast.results.summaries import accuracies
 from holdfast.show.chart import Chart, Curve
 from holdfast.show.figures import COLOURS, DASHES, Figure, Key, figure, plain
 from holdfast.show.items import Details, Item, Note

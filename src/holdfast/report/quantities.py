@@ -9,12 +9,12 @@ import polars as pl
 
 from holdfast.errors import RecipeError, unknown
 from holdfast.json_text import parse_json_object
-from holdfast.results import accuracies
 from holdfast.results.certified_radii import average_certified_radius
 from holdfast.results.corruption_errors import MCE, corrupted
+from holdfast.results.summaries import accuracies
 from holdfast.results.worst_case import worst_case
 from holdfast.statistics import noise_area
-from holdfast.trust import at_chance
+from holdfast.trust.chance import at_chance
 
 CLEAN, NOISE = "clean accuracy", "noise area"
 

@@ -18,12 +18,12 @@ from holdfast import files
 from holdfast.report.runs import RunData
 from holdfast.report.shares import Share, share_of
 from holdfast.report.unfinished import Gap, counts_in, gaps
-from holdfast.results import accuracies
 from holdfast.results.corruption_errors import corrupted
 from holdfast.results.recorded_checks import Budget, Check, checks_of, fraction
+from holdfast.results.summaries import accuracies
 from holdfast.results.worst_case import threats, within, worst_case
 from holdfast.traits import Kind
-from holdfast.trust import better_than_chance
+from holdfast.trust.chance import better_than_chance
 
 NORMS = {"linf": "Linf", "l2": "L2", "l1": "L1", "l0": "L0"}
 PUBLISHED = {"version": "standard", "steps": 100, "targets": 9, "queries": 5000}

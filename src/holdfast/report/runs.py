@@ -17,12 +17,11 @@ from holdfast.facts import checked_epoch, checked_facts
 from holdfast.json_text import parse_json_object
 from holdfast.questions.answers import Answer, Answers, Store
 from holdfast.report.gallery import Gallery, read_galleries
-from holdfast.results import SCHEMA, Ledger, is_graded
+from holdfast.results.ledger import SCHEMA, Ledger, is_graded
 from holdfast.results.recorded_checks import Check, checks_of
 from holdfast.results.worst_case import attempts
 from holdfast.show.names import labels as short_labels
-from holdfast.trust import read_verdicts
-from holdfast.trust.store import Stored
+from holdfast.trust.store import Stored, read_verdicts
 
 OPTIONAL = ("not_run",)
 """Facts that a report does without where they are not what they should be."""

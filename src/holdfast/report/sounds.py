@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.errors import LedgerError
-from holdfast.files import safe_names
+from holdfast.files.names import safe_names
 from holdfast.report.gallery import Gallery, change
 from holdfast.report.waveform import is_waveform
 from holdfast.wav import Wav, write_wav

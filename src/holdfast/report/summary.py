@@ -14,17 +14,16 @@ from holdfast.report.runs import RunData
 from holdfast.report.same_images import image_doubts
 from holdfast.report.shares import Share, share_of
 from holdfast.report.worst_cases import WorstCase, worst_cases
-from holdfast.results import accuracies
 from holdfast.results.certified_radii import average_certified_radius
 from holdfast.results.corruption_errors import corrupted
 from holdfast.results.recorded_checks import fraction
+from holdfast.results.summaries import accuracies
 from holdfast.results.worst_case import largest
 from holdfast.show.items import Card, Item, Note
 from holdfast.show.names import norm_sign
 from holdfast.show.numbers import count, listed, percent, several, short
 from holdfast.traits import NETWORK
-from holdfast.trust import better_than_chance
-from holdfast.trust.chance import chance_warnings
+from holdfast.trust.chance import better_than_chance, chance_warnings
 
 NEAR = 0.05  # below clean, and still said to be near it
 HALF = 0.5

@@ -11,7 +11,8 @@ from holdfast.report.runs import RunData
 from holdfast.show.items import Details, Item, Note
 from holdfast.show.numbers import listed, several
 from holdfast.show.table import Cell, Table
-from holdfast.trust import Verdict, displayed, failed, from_rows
+from holdfast.trust.consistency import from_rows
+from holdfast.trust.verdict import Verdict, displayed, failed
 
 WORDS = {"pass": "passed", "warn": "warning", "fail": "FAILED", "not tested": "not tested"}
 HEAT = {"pass": None, "warn": 0.3, "fail": 0.8, "not tested": None}

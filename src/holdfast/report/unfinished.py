@@ -11,8 +11,8 @@ import polars as pl
 from holdfast.earlier import threat_of_name
 from holdfast.questions.question import Needs
 from holdfast.report.runs import RunData
-from holdfast.results import not_attacked, yields
 from holdfast.results.recorded_checks import Budget
+from holdfast.results.summaries import not_attacked, yields
 from holdfast.show.items import Item, Note
 from holdfast.show.numbers import count
 from holdfast.show.table import Cell, Table

@@ -19,12 +19,16 @@ from holdfast.budget import require_budget
 from holdfast.errors import CheckpointError
 from holdfast.families import COMPOSITES
 from holdfast.json_text import parse_json
-from holdfast.models import Architecture, read_metadata
-from holdfast.recipe import Recipe, as_yaml, parse_stored, plain, to_yaml
+from holdfast.models.weights import read_metadata
+from holdfast.recipe import plain
+from holdfast.recipe.plain import as_yaml, to_yaml
+from holdfast.recipe.schema import Recipe
+from holdfast.recipe.stored import parse_stored
 from holdfast.records import parse_record
 from holdfast.results.ledger import MOST_CLASSES
 from holdfast.runs.directory import Run, version
 from holdfast.runs.splits import Splits
+from holdfast.types import Architecture
 from holdfast.yaml_text import load_yaml
 
 MOST_CHANNELS = 4096

@@ -17,14 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.attacks.transfer import Transfer
-from holdfast.ensembles import OfRuns
+from holdfast.ensembles.of_runs import OfRuns
 from holdfast.errors import CheckpointError, HoldfastError, RecipeError
-from holdfast.models import Architecture
 from holdfast.models.external import Python
-from holdfast.recipe import Recipe, parse, to_yaml
 from holdfast.recipe.foreign import Unresolved, code_in, place_of
+from holdfast.recipe.plain import to_yaml
+from holdfast.recipe.schema import Recipe
 from holdfast.recipe.stored import resolve_choice
+from holdfast.recipe.strict import parse
 from holdfast.runs.card import Card, path_of, read_card
+from holdfast.types import Architecture
 
 REMEDY = "--trust (in Python, trust=True)"
 """How the user allows code to run."""

@@ -20,9 +20,12 @@ from holdfast import files
 from holdfast.errors import CheckpointError, RecipeError
 from holdfast.facts import checked_facts
 from holdfast.json_text import parse_json_object
-from holdfast.models import read_metadata
-from holdfast.recipe import Recipe, parse_stored, plain, to_yaml
-from holdfast.results import Ledger
+from holdfast.models.weights import read_metadata
+from holdfast.recipe import plain
+from holdfast.recipe.plain import to_yaml
+from holdfast.recipe.schema import Recipe
+from holdfast.recipe.stored import parse_stored
+from holdfast.results.ledger import Ledger
 from holdfast.yaml_text import load_yaml
 
 FREE = (

@@ -10,10 +10,14 @@ from typing import Any
 from torch import nn
 
 from holdfast.errors import CheckpointError, RecipeError
-from holdfast.models import Architecture, load_weights, normalised
-from holdfast.recipe import DataRecipe, parse, plain
+from holdfast.models.network import normalised
+from holdfast.models.weights import load_weights
+from holdfast.recipe import plain
+from holdfast.recipe.schema import DataRecipe
+from holdfast.recipe.strict import parse
 from holdfast.runs.code import TrustedCode, require_trust, resolved
 from holdfast.runs.networks import new_network
+from holdfast.types import Architecture
 
 
 @dataclass(frozen=True, kw_only=True)

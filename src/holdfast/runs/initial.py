@@ -7,8 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from holdfast.errors import CheckpointError, RecipeError
-from holdfast.models import read_state
-from holdfast.models.weights import copy_weights, read_tensors
+from holdfast.models.weights import copy_weights, read_state, read_tensors
 from holdfast.runs.card import path_of, read_card
 from holdfast.runs.directory import Run
 

@@ -11,17 +11,23 @@ import torch
 from torch import nn
 
 from holdfast.budget import require_budget
-from holdfast.data import Split, channel_statistics, subset
-from holdfast.ensembles import NearestNeighbours, OfRuns
+from holdfast.data.dataset import Split, channel_statistics, subset
+from holdfast.ensembles.neighbours import NearestNeighbours
+from holdfast.ensembles.of_runs import OfRuns
 from holdfast.errors import CheckpointError, DataError, HoldfastError, RecipeError
-from holdfast.models import MODELS, Architecture, build, load_weights, read_state
+from holdfast.families import MODELS
+from holdfast.models import build
 from holdfast.models.external import Python, Timm, Torchvision
 from holdfast.models.plan import bytes_of, planned, require_sizes
-from holdfast.recipe import Recipe, parse, plain
+from holdfast.models.weights import load_weights, read_state
+from holdfast.recipe import plain
+from holdfast.recipe.schema import Recipe
+from holdfast.recipe.strict import parse
 from holdfast.runs.card import Card, line_of, path_of, read_card
 from holdfast.runs.code import TrustedCode, require_trust, resolved
 from holdfast.runs.directory import Run
 from holdfast.runs.splits import Splits
+from holdfast.types import Architecture
 
 EXTERNAL = (Python, Timm, Torchvision)
 

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from holdfast.data import Split
+from holdfast.data.dataset import Split
 from holdfast.halving import BatchSize
 from holdfast.modes import evaluating
 from holdfast.rng import Streams, global_generators

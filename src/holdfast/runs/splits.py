@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from holdfast.data import Split, first, split_validation, subset
-from holdfast.recipe import DataRecipe
+from holdfast.data.dataset import Split, first, split_validation, subset
+from holdfast.recipe.schema import DataRecipe
 from holdfast.runs.directory import Run
 
 

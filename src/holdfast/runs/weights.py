@@ -7,13 +7,13 @@ from pathlib import Path
 
 from torch import nn
 
-from holdfast.ensembles import CompositeOfRuns
+from holdfast.ensembles.of_runs import CompositeOfRuns
 from holdfast.errors import CheckpointError
-from holdfast.models import Architecture
 from holdfast.models.weights import copy_weights, read_tensors, require_fitting
 from holdfast.runs.card import Card, read_card
 from holdfast.runs.code import TrustedCode, named_networks, require_trust, resolved
 from holdfast.runs.networks import new_network
+from holdfast.types import Architecture
 
 
 @dataclass(frozen=True)

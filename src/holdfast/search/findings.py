@@ -11,7 +11,8 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
 from holdfast.errors import LedgerError
-from holdfast.recipe import Recipe, to_yaml
+from holdfast.recipe.plain import to_yaml
+from holdfast.recipe.schema import Recipe
 from holdfast.search.importance import importances
 from holdfast.search.plan import Plan
 from holdfast.search.ranges import Range

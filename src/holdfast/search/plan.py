@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import RecipeError, unknown
-from holdfast.recipe import Recipe, parse, plain
+from holdfast.recipe import plain
 from holdfast.recipe.load import override, places_of, read_recipe_text, read_yaml
+from holdfast.recipe.schema import Recipe
+from holdfast.recipe.strict import parse
 from holdfast.recipe.sweeps import Origins, write_out_sweeps
-from holdfast.runs import TrustedCode, resolved
+from holdfast.runs.code import TrustedCode, resolved
 from holdfast.search.ranges import RANGES, Range
 from holdfast.search.schema import SearchRecipe
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from holdfast.checks import Check
 from holdfast.errors import unknown
-from holdfast.recipe import describe
+from holdfast.recipe.plain import describe
 
 QUANTITIES = ("accuracy", "error", "loss", "radius")
 """What the rows of a ledger are summed up to."""

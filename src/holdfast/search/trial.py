@@ -12,18 +12,22 @@ import torch
 from optuna.trial import Trial
 
 from holdfast.checks import Check
-from holdfast.conduct import Job, Training, default_device, subjects_of, to_device, train
+from holdfast.conduct.jobs import Job, subjects_of
+from holdfast.conduct.ready import default_device, to_device
+from holdfast.conduct.training import Training, train
 from holdfast.errors import HoldfastError, ModelError, RecipeError, TrainingError
-from holdfast.evaluation import evaluations
-from holdfast.recipe import Recipe, describe
-from holdfast.results import Ledger
-from holdfast.runs import Run, Splits, TrustedCode, calls_in, prepare, resolved
+from holdfast.evaluation.blocks import evaluations
+from holdfast.recipe.plain import describe
+from holdfast.recipe.schema import Recipe
+from holdfast.results.ledger import Ledger
+from holdfast.runs.code import TrustedCode, calls_in, resolved
+from holdfast.runs.directory import Run
+from holdfast.runs.splits import Splits, prepare
 from holdfast.search.plan import Plan
 from holdfast.search.schema import Goal
 from holdfast.search.values import summary
 from holdfast.search.watch import Watch, score
-from holdfast.training import Epoch, Step
-from holdfast.training.records import read
+from holdfast.training.records import Epoch, Step, read
 
 MENDABLE = (TrainingError, ModelError, torch.OutOfMemoryError)
 """What values of one trial may cause and those of the next may not; anything else stops the search."""

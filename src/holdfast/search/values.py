@@ -6,8 +6,8 @@ import polars as pl
 
 from holdfast.checks import Check
 from holdfast.errors import LedgerError
-from holdfast.recipe import describe
-from holdfast.results import accuracies
+from holdfast.recipe.plain import describe
+from holdfast.results.summaries import accuracies
 from holdfast.results.worst_case import largest, within
 from holdfast.search.schema import Goal
 

@@ -10,7 +10,7 @@ import torch
 from optuna.trial import Trial
 
 from holdfast.errors import RecipeError, unknown
-from holdfast.recipe import Recipe
+from holdfast.recipe.schema import Recipe
 from holdfast.search.plan import Plan
 from holdfast.search.schema import Goal, SearchRecipe
 

@@ -14,7 +14,7 @@ from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from holdfast.augment.soft import check_classes
-from holdfast.runs import TrustedCode, resolved
+from holdfast.runs.code import TrustedCode, resolved
 from holdfast.search.claims import Claims
 from holdfast.search.plan import Plan
 from holdfast.search.sampler import ERROR, is_lost, trials

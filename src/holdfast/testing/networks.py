@@ -12,7 +12,9 @@ from torch import Tensor, nn
 
 from holdfast.lipschitz.moments import Moments
 from holdfast.rng import Streams
-from holdfast.threat import L1, L2, Linf
+from holdfast.threat.l1 import L1
+from holdfast.threat.l2 import L2
+from holdfast.threat.linf import Linf
 
 THREAT_KINDS: dict[str, Any] = {"linf": Linf, "l2": L2, "l1": L1}
 

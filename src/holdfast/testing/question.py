@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from holdfast.checks import Check
-from holdfast.data import Split
+from holdfast.data.dataset import Split
 from holdfast.questions.answers import COMMON, Answer, AnswerKey, Answers, Store
 from holdfast.questions.asking import Inquiry, answer_of, ask, digest_of, prepare
 from holdfast.questions.docs import fields, summary

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from holdfast.corruptions import GaussianNoise
+from holdfast.corruptions.noise import GaussianNoise
 from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams, streams
 from holdfast.statistics import noise_area

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from holdfast.data import Split
+from holdfast.data.dataset import Split
 from holdfast.errors import TrainingError
 from holdfast.objectives.threat_warmup import with_budget_share
 from holdfast.rng import Streams

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from holdfast.augment import augmented
-from holdfast.data import Split
-from holdfast.recipe import Recipe
+from holdfast.augment.soft import augmented
+from holdfast.data.dataset import Split
+from holdfast.recipe.schema import Recipe
 from holdfast.rng import Streams, permutation
 
 

@@ -12,10 +12,13 @@ from torch import Tensor
 
 from holdfast import files
 from holdfast.errors import CheckpointError, TrainingError
-from holdfast.models import to_safetensors
 from holdfast.models.pytorch_file import require_small
-from holdfast.recipe import Recipe
-from holdfast.runs import Bases, Run, Splits, weights_metadata
+from holdfast.models.weights import to_safetensors
+from holdfast.recipe.schema import Recipe
+from holdfast.runs.card import weights_metadata
+from holdfast.runs.directory import Run
+from holdfast.runs.networks import Bases
+from holdfast.runs.splits import Splits
 from holdfast.training.state import check_state
 
 FLUSH_SECONDS = 1.0

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from holdfast.data import Split
+from holdfast.data.dataset import Split
 from holdfast.statistics import entropy
 from holdfast.training.selection import validation_scores
 from holdfast.trust.chance import CLOSE

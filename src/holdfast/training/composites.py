@@ -10,13 +10,15 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.checks import Check
-from holdfast.ensembles import Composite, CompositeOfRuns, fit_margins
-from holdfast.ensembles.transform_fit import fitting_logits
+from holdfast.ensembles.composite import Composite
+from holdfast.ensembles.of_runs import CompositeOfRuns
+from holdfast.ensembles.transform_fit import fit_margins, fitting_logits
 from holdfast.errors import ModelError, RecipeError
 from holdfast.halving import BatchSize
-from holdfast.recipe import Recipe, describe, fitting_attack
+from holdfast.recipe.plain import describe
+from holdfast.recipe.schema import Recipe, fitting_attack
 from holdfast.rng import Streams
-from holdfast.runs import Splits
+from holdfast.runs.splits import Splits
 from holdfast.training.records import Preparation
 from holdfast.types import Attack
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from holdfast.objectives.passes import Passes
 from holdfast.objectives.standard import Standard
 from holdfast.objectives.temporarily_replaced import buffers_of, temporarily_replaced
-from holdfast.optim import Optimizer
+from holdfast.optim.optimizers import Optimizer
 
 TRIES, MOST, ENOUGH = 3, 30, 0.5
 """Standard steps that are timed, after one that is not: at least and at most, and seconds of them that are enough."""

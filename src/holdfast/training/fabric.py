@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.errors import RecipeError
-from holdfast.recipe import FabricRecipe
+from holdfast.recipe.schema import FabricRecipe
 from holdfast.rng import derive
 
 if TYPE_CHECKING:

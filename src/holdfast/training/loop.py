@@ -17,9 +17,13 @@ from torch import Tensor, nn
 from holdfast.objectives.threat_warmup import has_growing_threat, warmup_share
 from holdfast.objectives.weight_penalty import with_l1
 from holdfast.optim.schedules import multiplier
-from holdfast.recipe import Recipe
+from holdfast.recipe.schema import Recipe
 from holdfast.rng import Streams
-from holdfast.runs import Run, Splits, TrustedCode, find_bases, new_model, resolved, start_from
+from holdfast.runs.code import TrustedCode, resolved
+from holdfast.runs.directory import Run
+from holdfast.runs.initial import start_from
+from holdfast.runs.networks import find_bases, new_model
+from holdfast.runs.splits import Splits
 from holdfast.training.at_work import AtWork
 from holdfast.training.batches import Batches
 from holdfast.training.checkpoint import TrainingFiles, load_state, state_content, weights_content

@@ -10,12 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from holdfast.corruptions.bar import KINDS, Bar
-from holdfast.data import Split
+from holdfast.corruptions.bar.corruption import Bar
+from holdfast.corruptions.bar.tables import KINDS
+from holdfast.data.dataset import Split
 from holdfast.halving import BatchSize, Halved
 from holdfast.losses import cross_entropy
 from holdfast.modes import evaluating
-from holdfast.recipe import Selection
+from holdfast.recipe.schema import Selection
 from holdfast.rng import Streams
 from holdfast.types import Attack, Corruption
 

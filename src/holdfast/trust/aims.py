@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from holdfast.attacks import TargetedAPGD, Transferred
+from holdfast.attacks.apgd_targeted import TargetedAPGD
+from holdfast.attacks.transfer import Transferred
 from holdfast.attacks.usual import usual
 from holdfast.ensembles.composite import Composite, Pair, aimed
 from holdfast.ensembles.mixing import attackable

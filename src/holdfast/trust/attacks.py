@@ -11,9 +11,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from holdfast.attacks import APGD, PGD, SimBA, Square
+from holdfast.attacks.apgd import APGD
+from holdfast.attacks.pgd import PGD
+from holdfast.attacks.simba import SimBA
+from holdfast.attacks.square import Square
 from holdfast.rng import Streams
-from holdfast.threat import Linf
+from holdfast.threat.linf import Linf
 from holdfast.trust.rules import Pair, Rung, beaten, growing, level
 from holdfast.trust.verdict import Verdict, judged
 from holdfast.types import Attack, Classifier, Threat

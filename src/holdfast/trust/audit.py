@@ -9,14 +9,15 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from holdfast.attacks import APGD, PGD
+from holdfast.attacks.apgd import APGD
+from holdfast.attacks.pgd import PGD
 from holdfast.attacks.usual import usual
 from holdfast.errors import DataError, HoldfastError, ModelError
 from holdfast.losses import cross_entropy
-from holdfast.models import with_logits
+from holdfast.models.logits import with_logits
 from holdfast.modes import evaluating
 from holdfast.rng import derive
-from holdfast.threat import Linf
+from holdfast.threat.linf import Linf
 from holdfast.trust.aims import other_losses, parts
 from holdfast.trust.attacks import Case, black_box, convergence, larger_eps, unbounded
 from holdfast.trust.confidence import confidence

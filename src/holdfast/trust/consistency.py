@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from holdfast.earlier import parsed, with_access, with_traits
-from holdfast.results import waiting
+from holdfast.results.summaries import waiting
 from holdfast.traits import Access, Kind
 from holdfast.trust.chance import better_than_chance
 from holdfast.trust.rules import Pair, Rung, beaten, growing

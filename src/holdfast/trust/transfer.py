@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from holdfast.attacks import APGD
+from holdfast.attacks.apgd import APGD
 from holdfast.losses import margin
 from holdfast.models import build
 from holdfast.models.cnn import CNN

@@ -80,7 +80,7 @@ class Curvature:
         """Curvature, largest eigenvalue and right answers under noise."""
         import torch
 
-        from holdfast.corruptions import GaussianNoise, UniformNoise
+        from holdfast.corruptions.noise import GaussianNoise, UniformNoise
         from holdfast.gradients import expansion
         from holdfast.losses import cross_entropy
         from holdfast.questions.curvature import measurement

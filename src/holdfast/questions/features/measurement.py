@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from holdfast.corruptions import GaussianNoise
+from holdfast.corruptions.noise import GaussianNoise
 from holdfast.errors import ModelError, RecipeError
 from holdfast.modes import in_evaluation_mode
 from holdfast.questions.features.embedding import MAPS, Embedded

@@ -29,7 +29,7 @@ from holdfast.show.numbers import percent, several, short
 from holdfast.show.table import Table
 
 if TYPE_CHECKING:
-    from holdfast.ensembles import Mixing
+    from holdfast.types import Mixing
 
 BLOCK = 32
 """Images of a block, at most: dozens of attacks on each are what an interruption loses."""

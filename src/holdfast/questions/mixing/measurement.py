@@ -21,19 +21,22 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor
 
-from holdfast.attacks import APGD, PGD
+from holdfast.attacks.apgd import APGD
 from holdfast.attacks.persistence import make_persistent
-from holdfast.ensembles import GradientRatio, Mixing, NearestNeighbours, Probability
+from holdfast.attacks.pgd import PGD
 from holdfast.ensembles.composite import Pair, aimed
 from holdfast.ensembles.magnitudes import class_magnitudes
+from holdfast.ensembles.mixing import GradientRatio, Probability
+from holdfast.ensembles.neighbours import NearestNeighbours
 from holdfast.modes import in_evaluation_mode, without_parameter_gradients
 from holdfast.objectives.policy import STRENGTHS
 from holdfast.questions.attack import norm_of
 from holdfast.questions.mixing.summary import POINTS, Aim, Plan, Try, grid_with
 from holdfast.questions.question import Context
 from holdfast.rng import Streams, streams
-from holdfast.threat import Linf, with_radius
-from holdfast.types import Attack, Classifier, Threat
+from holdfast.threat.linf import Linf
+from holdfast.threat.radius import with_radius
+from holdfast.types import Attack, Classifier, Mixing, Threat
 
 if TYPE_CHECKING:
     from holdfast.questions.mixing import Mixtures

@@ -57,8 +57,8 @@ class SmoothedRobustness:
 
     def measure(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams) -> Mapping[str, Tensor]:
         """A search for every size and deviation, (N, sizes, deviations)."""
+        from holdfast.families import THREATS
         from holdfast.questions.sra.measurement import CRITERIA, sra_map
-        from holdfast.threat import THREATS
 
         ball: Any = THREATS[self.norm]
         value, safe = sra_map(

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import torch
 from torch import Tensor
 
-from holdfast.attacks import ATTACKS
 from holdfast.errors import unknown
+from holdfast.families import ATTACKS, THREATS
 from holdfast.questions.question import Context, Material, Prepared, Record
 from holdfast.questions.surface.measurement import (
     Plane,
@@ -23,7 +23,6 @@ from holdfast.questions.surface.measurement import (
 )
 from holdfast.rng import Streams
 from holdfast.show.numbers import rounded
-from holdfast.threat import THREATS
 from holdfast.types import Attack, Classifier
 
 if TYPE_CHECKING:

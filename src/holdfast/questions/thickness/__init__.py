@@ -75,9 +75,9 @@ class Thickness:
 
     def measure(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams) -> Mapping[str, Tensor]:
         """Thickness along one segment from each image."""
-        from holdfast.attacks import PGD
+        from holdfast.attacks.pgd import PGD
         from holdfast.questions.thickness.measurement import boundary_thickness
-        from holdfast.threat import L2
+        from holdfast.threat.l2 import L2
 
         attack = PGD(
             threat=L2(self.eps), steps=self.steps, step_size=self.step_size, random_start=False, until_lost=False

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from holdfast.attacks import PGD
+from holdfast.attacks.pgd import PGD
 from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams, streams
-from holdfast.threat import L2
+from holdfast.threat.l2 import L2
 from holdfast.types import Attack, Classifier
 
 TOWARDS = PGD(threat=L2(1.0), steps=20, step_size=0.2, random_start=False, until_lost=False)
