@@ -18,7 +18,7 @@ from holdfast.questions.mixing.measurement import (
     right_answers,
     tried,
 )
-from holdfast.questions.mixing.summary import AROUND, POLICY, Plan, Try, grid_with, summarise_mixing
+from holdfast.questions.mixing.summary import AROUND_POLICY, POLICY, Plan, Try, grid_with, summarise_mixing
 from holdfast.rng import Streams
 from holdfast.threat import L1, L2, Linf
 from tests.zoo import HalfSpace, half_space_points, images, labels, linear, smooth
@@ -141,7 +141,7 @@ def test_a_policy_is_one_more_mixture_and_two_more_aims():
     found = mixing_measures(plan, (standard, robust), classifiers, attack, x, y)["right"]
     assert found.shape == (4, 8, 6)
     assert torch.equal(found[:, :, plan.place(POLICY)], found[:, :, plan.place(1.0)])
-    for aim in (POLICY, AROUND):  # a policy that looks at nothing misleads nobody
+    for aim in (POLICY, AROUND_POLICY):  # a policy that looks at nothing misleads nobody
         assert torch.equal(found[:, plan.tries.index(Try(0.2, aim))], found[:, 1 + plan.place(1.0)])
 
 

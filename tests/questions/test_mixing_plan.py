@@ -3,7 +3,7 @@ import math
 
 import pytest
 
-from holdfast.questions.mixing.summary import AROUND, CLEAN, POLICY, Plan, Try, grid_with, planned, written
+from holdfast.questions.mixing.summary import AROUND_POLICY, CLEAN, POLICY, Plan, Try, grid_with, planned, written
 
 
 def test_a_grid_has_both_ends_and_rises():
@@ -12,7 +12,7 @@ def test_a_grid_has_both_ends_and_rises():
 
 def test_every_mixture_is_aimed_at_once_and_few_at_other_radii():
     plan = Plan(strengths=(0.0, 1.0, math.inf), eps=0.1, radii=(0.05, 0.1, 0.2), at=1.0, adaptive=True)
-    main = [Try(0.1, aim) for aim in (0.0, 1.0, math.inf, POLICY, AROUND)]
+    main = [Try(0.1, aim) for aim in (0.0, 1.0, math.inf, POLICY, AROUND_POLICY)]
     assert plan.tries[:6] == (CLEAN, *main)
     assert plan.tries[6:] == tuple(Try(eps, one.aim) for eps in (0.05, 0.2) for one in main)
     assert [plan.place(mixture) for mixture in plan.mixtures] == [0, 1, 2, 3]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from holdfast.questions.mixing.summary import AROUND, POLICY, Plan, Try, summarise_mixing, worst
+from holdfast.questions.mixing.summary import AROUND_POLICY, POLICY, Plan, Try, summarise_mixing, worst
 from holdfast.questions.presenting import Rate
 from holdfast.statistics import wilson
 
@@ -41,7 +41,7 @@ def test_accuracies_are_read_where_they_stand():
         assert (at.standard.value, at.mixture.value, at.robust.value) == tuple(row[:, i].mean() for i in (0, 1, 3))
         assert at.adaptive.value == row[:, 4].mean()
     assert found.strengths[-1].mixture == found.aims[-2].at == POLICY
-    assert found.aims[-1].at == AROUND
+    assert found.aims[-1].at == AROUND_POLICY
 
 
 def test_intervals_are_those_of_wilson():

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SHARES = (0.5, 1.0)
 """Radii in units of eps: regularisers that start from one step of PGD spend half of the budget on it."""
 
-AROUND = {"random": "random points", "pgd1": "one step of PGD"}
+POINTS = {"random": "random points", "pgd1": "one step of PGD"}
 """Kinds of points around the images, by the names of their columns."""
 
 VALUES = {
@@ -97,7 +97,7 @@ class Measurement:
         **{f"clean_{name}": f"{text}, on the image" for name, text in VALUES.items()},
         **{
             f"{kind}_{name}": f"{text}, {points} within eps/2 and eps"
-            for kind, points in AROUND.items()
+            for kind, points in POINTS.items()
             for name, text in VALUES.items()
         },
     }
@@ -112,7 +112,7 @@ class Measurement:
         threats = [with_radius(self.threat, share * self.threat.eps) for share in SHARES]
         results = [vars(confidences(model, x, y, threat=threat, rng=rng)) for threat in threats]
         columns = {f"clean_{name}": getattr(results[0]["clean"], name) for name in VALUES}
-        for kind in AROUND:
+        for kind in POINTS:
             for name in VALUES:
                 columns[f"{kind}_{name}"] = torch.stack([getattr(each[kind], name) for each in results], dim=1)
         return columns
@@ -122,7 +122,7 @@ def _rows(name: str, answer: Answer) -> Iterator[tuple[str, list[Cell]]]:
     """Clean images, then every kind of points by growing distance."""
     rows, norm = answer.rows, NORMS[answer.settings["norm"]]
     yield f"{name}, clean images", _cells([rows[f"clean_{value}"] for value in VALUES])
-    for kind, points in AROUND.items():
+    for kind, points in POINTS.items():
         for number, part in enumerate(SHARES):
             eps = short(part * answer.settings["eps"])
             yield f"{name}, {points}, {norm} {eps}", _cells([rows[f"{kind}_{v}"].list.get(number) for v in VALUES])

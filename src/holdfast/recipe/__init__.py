@@ -1,5 +1,6 @@
 """Recipes: YAML files that say everything about a run, read strictly into the methods' own dataclasses."""
 
+from holdfast.recipe.consistency import fitting_attack
 from holdfast.recipe.json_schema import file_schema
 from holdfast.recipe.load import load_recipes, parse_recipes
 from holdfast.recipe.plain import as_yaml, describe, plain, to_yaml
@@ -11,7 +12,6 @@ from holdfast.recipe.schema import (
     Seconds,
     Selection,
     TrainRecipe,
-    fitting_attack,
 )
 from holdfast.recipe.stored import parse_stored
 from holdfast.recipe.strict import parse

@@ -6,13 +6,11 @@ import math
 import re
 import typing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NewType
+from typing import Any, Literal, NewType
 
 from holdfast.attacks.schedule import StepSchedule
-from holdfast.attacks.transfer import Transfer
-from holdfast.augment.soft import softens
 from holdfast.certify.sampling import Sampling
-from holdfast.checks import Check, is_attack
+from holdfast.checks import Check
 from holdfast.corruptions.noise import Clean
 from holdfast.data.dataset import Source
 from holdfast.families import (
@@ -34,16 +32,17 @@ from holdfast.families import (
     THREATS,
 )  # fmt: skip
 from holdfast.objectives.standard import Standard
-from holdfast.objectives.threat_warmup import has_growing_threat
 from holdfast.optim.optimizers import SGD, Optimizer
 from holdfast.optim.schedules import Cosine, Schedule
 from holdfast.questions.question import Question
-from holdfast.recipe.foreign import Unresolved
+from holdfast.recipe.consistency import (
+    refuse_training_settings,
+    require_fit_data,
+    require_fitting_labels,
+    require_growing_threat,
+)
 from holdfast.registry import Registry
 from holdfast.types import Architecture, Attack, Augmentation, Certifier, Corruption, Loss, Mixing, Objective, Threat
-
-if TYPE_CHECKING:
-    from holdfast.ensembles.transform_fit import TransformFit
 
 Seconds = NewType("Seconds", float)
 """A time span. Recipes and the command line may write `90s`, `10min` or `1.5h`."""
@@ -207,7 +206,7 @@ class TrainRecipe:
         if max(self.epochs, self.batch_size) > MOST:
             raise ValueError(f"epochs and batch_size must be at most {MOST:,}, got {self.epochs} and {self.batch_size}")
         _at_least(0, warmup=self.warmup)
-        _check_threat_warmup(self.threat_warmup, self.objective)
+        require_growing_threat(self.threat_warmup, self.objective)
         if not 0 <= self.l1 < math.inf:
             raise ValueError(f"l1 must be finite and not negative, got {self.l1}")
         if self.clip is not None and not self.clip > 0:
@@ -281,64 +280,10 @@ class Recipe:
             raise ValueError("selection.patience needs data.validation > 0")
         if not self.checks:
             raise ValueError("checks: at least one expected")
-        _labels_fit(self.data.augment, self.train.objective)
+        require_fitting_labels(self.data.augment, self.train.objective)
         if not getattr(self.model, "trainable", True):
-            _refuse_training_settings(self.train)
-            _check_fit(getattr(self.model, "fit", None), self.data, self.checks)
-
-
-def _check_threat_warmup(share: float, objective: Objective) -> None:
-    """Refuse what is no share, and an objective without an adversary that could grow."""
-    if not 0 <= share <= 1:
-        raise ValueError(f"threat_warmup must lie in [0, 1], a share of training; got {share}")
-    if share and not isinstance(objective, Unresolved) and not has_growing_threat(objective):
-        raise ValueError(
-            "threat_warmup: expected an objective with a threat that can grow, such as adversarial or trades; "
-            f"got {_name(objective, OBJECTIVES)}"
-        )
-
-
-def _labels_fit(augment: tuple[Augmentation, ...], objective: Objective) -> None:
-    """Refuse augmentations that soften labels beside an objective that wants classes."""
-    softening = [one for one in augment if not isinstance(one, Unresolved) and softens(one)]
-    if softening and not isinstance(objective, Unresolved) and not getattr(objective, "soft_labels", False):
-        # A property says that it depends on the fields.
-        fit = [name for name, kind in OBJECTIVES.usable() if getattr(kind, "soft_labels", False) is True]
-        raise ValueError(
-            f"data.augment: {_name(softening[0], AUGMENTATIONS)} softens labels, which train.objective "
-            f"{_name(objective, OBJECTIVES)} does not take; expected one of {', '.join(fit)}"
-        )
-
-
-def _refuse_training_settings(train: TrainRecipe) -> None:
-    """Refuse settings that need training; epochs and the like are allowed, for other variants of the recipe."""
-    changes = {"objective": train.objective != Standard(), "init_from": train.init_from, "freeze": train.freeze}
-    for name, given in changes.items():
-        if given:
-            raise ValueError(f"train.{name}: a composite of fixed strength has nothing to train; leave it out")
-
-
-def _check_fit(fit: TransformFit | None, data: DataRecipe, checks: tuple[Check, ...]) -> None:
-    """Refuse a fit without images or without an adversary."""
-    if fit is None:
-        return
-    if not data.validation:
-        raise ValueError("model.fit needs data.validation > 0: it is made on validation images")
-    if fitting_attack(fit, checks) is None and not any(isinstance(check, Unresolved) for check in checks):
-        raise ValueError("model.fit: expected an attack in it or among the checks; got neither")
-
-
-def fitting_attack(fit: TransformFit, checks: tuple[Check, ...]) -> Attack | None:
-    """The adversary of a fit: its own, else the first attack among the checks."""
-    attacks: list[Any] = [check for check in checks if is_attack(check) and not isinstance(check, Transfer)]
-    return next(iter(attacks), None) if fit.attack is None else fit.attack
-
-
-def _name(value: Any, family: Registry[Any]) -> str:
-    kinds = {
-        name: entry if isinstance(entry, type) else type(entry) for name, entry in family.usable(only_imported=True)
-    }
-    return next((name for name, kind in kinds.items() if type(value) is kind), type(value).__name__)
+            refuse_training_settings(self.train)
+            require_fit_data(getattr(self.model, "fit", None), self.data, self.checks)
 
 
 def _at_least(low: int, **values: float | None) -> None:

@@ -15,8 +15,9 @@ from holdfast.ensembles.of_runs import CompositeOfRuns
 from holdfast.ensembles.transform_fit import fit_margins, fitting_logits
 from holdfast.errors import ModelError, RecipeError
 from holdfast.halving import BatchSize
+from holdfast.recipe.consistency import fitting_attack
 from holdfast.recipe.plain import describe
-from holdfast.recipe.schema import Recipe, fitting_attack
+from holdfast.recipe.schema import Recipe
 from holdfast.rng import Streams
 from holdfast.runs.splits import Splits
 from holdfast.training.records import Preparation

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 POLICY = "policy"
 """In place of a strength: the mixture whose strength a policy chooses."""
 
-AROUND = "around policy"
+AROUND_POLICY = "around policy"
 """An aim of attacks: the same mixture, with gradients that go around the policy."""
 
 Aim = float | str
-"""A strength, `POLICY` or `AROUND`."""
+"""A strength, `POLICY` or `AROUND_POLICY`."""
 
 POINTS: Mapping[str, float | None] = {"clean": None, "on_standard": 0.0, "on_robust": math.inf}
 """Where gradients are measured: at the images, and at points of attacks that aim at this strength."""
@@ -79,13 +79,13 @@ class Plan:
     @property
     def aims(self) -> tuple[Aim, ...]:
         """What attacks climb at the main radius: every mixture, and that of a policy in two ways."""
-        return (*self.mixtures, AROUND) if self.adaptive else self.mixtures
+        return (*self.mixtures, AROUND_POLICY) if self.adaptive else self.mixtures
 
     @property
     def few(self) -> tuple[Aim, ...]:
         """What they climb with every radius."""
         some = dict.fromkeys((0.0, self.at, math.inf))
-        return (*some, POLICY, AROUND) if self.adaptive else (*some,)
+        return (*some, POLICY, AROUND_POLICY) if self.adaptive else (*some,)
 
     @property
     def tries(self) -> tuple[Try, ...]:
