@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast import files
 from holdfast.budget import require_budget
 from holdfast.data.dataset import Dataset, checked
 from holdfast.data.npz import read_npz
 from holdfast.data.roots import locate
 from holdfast.errors import DataError
+from holdfast.files.regular import read_regular
 
 CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 """Class names of CIFAR-10."""
@@ -172,7 +172,7 @@ def _where(place: Path, names: Sequence[str]) -> str:
 
 def _bytes(path: Path) -> bytes:
     try:
-        return files.read_regular(path, error=DataError, follow=True)
+        return read_regular(path, error=DataError, follow=True)
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror}") from error
 

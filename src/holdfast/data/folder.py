@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from holdfast import files
 from holdfast.budget import require_budget
 from holdfast.data.class_folders import ClassFolders, Cut, files_below
 from holdfast.data.dataset import Dataset, split_validation
 from holdfast.data.roots import existing
 from holdfast.errors import DataError, unknown
+from holdfast.files.regular import read_regular
 
 SUFFIXES = (".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 """Suffixes of images; files with other suffixes are skipped."""
@@ -105,7 +105,7 @@ def read_picture(file: Path, mode: str) -> Image.Image:
     Raises:
         DataError: if it is none of these, is damaged, has more than 8 bits, or is too large.
     """
-    content = io.BytesIO(files.read_regular(file, error=DataError, follow=True))
+    content = io.BytesIO(read_regular(file, error=DataError, follow=True))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the budget decides

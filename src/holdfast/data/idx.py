@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast import files
 from holdfast.arrays import one_error, read_member
 from holdfast.budget import decompressed
 from holdfast.data.dataset import Dataset, Split, checked
@@ -20,6 +19,7 @@ from holdfast.data.digits import DIGITS
 from holdfast.data.npz import read_npz
 from holdfast.data.roots import locate
 from holdfast.errors import DataError
+from holdfast.files.regular import read_regular
 
 FASHION = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
 """Class names of Fashion-MNIST."""
@@ -100,11 +100,11 @@ def read_pair(
 def _read(path: Path, axes: int, archive: str | None) -> tuple[NDArray[np.uint8], str]:
     where, packed = str(path), _compressed(path)
     if path.is_file():
-        return parse_idx(files.read_regular(path, error=DataError, follow=True), axes, where), where
+        return parse_idx(read_regular(path, error=DataError, follow=True), axes, where), where
     if packed.is_file() or archive is None:
         where = str(packed)
         with one_error(f"{where}: expected an IDX file compressed by gzip", DataError):
-            data = decompressed(files.read_regular(packed, error=DataError, follow=True), where)
+            data = decompressed(read_regular(packed, error=DataError, follow=True), where)
     else:
         member = f"{Path(archive).stem}/{packed.name}"
         where = f"{path.with_name(archive)}: {member}"

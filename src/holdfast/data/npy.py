@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast import files
 from holdfast.arrays import map_array, read_array
 from holdfast.budget import require_budget
 from holdfast.data.conversion import label_names
 from holdfast.data.dataset import Dataset, checked
 from holdfast.data.roots import existing
 from holdfast.errors import DataError
+from holdfast.files.regular import read_regular
 
 SEVERITIES = 5
 LABELS = "labels.npy"
@@ -63,7 +63,7 @@ def open_npy(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
         if not file.is_file():
             raise DataError(f"{file}: not found")
     x = map_array(path, error=DataError)
-    y = read_array(files.read_regular(labels, error=DataError, follow=True), str(labels), error=DataError)
+    y = read_array(read_regular(labels, error=DataError, follow=True), str(labels), error=DataError)
     if x.ndim not in (3, 4) or y.ndim != 1 or len(x) != len(y) or len(x) % SEVERITIES:
         raise DataError(
             f"{path}: expected {SEVERITIES} n images and as many labels in {LABELS}, got {x.shape} and {y.shape}"

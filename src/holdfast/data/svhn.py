@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast import files
 from holdfast.data.dataset import Dataset, Split, checked
 from holdfast.data.digits import DIGITS
 from holdfast.data.mat import read_mat
 from holdfast.data.npz import read_npz
 from holdfast.data.roots import locate
 from holdfast.errors import DataError
+from holdfast.files.regular import read_regular
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +55,7 @@ def _split(place: Path, part: str) -> Split:
 
 def _load(path: Path) -> dict[str, NDArray[Any]]:
     try:
-        arrays = read_mat(files.read_regular(path, error=DataError, follow=True), ARRAYS, str(path))
+        arrays = read_mat(read_regular(path, error=DataError, follow=True), ARRAYS, str(path))
     except (ValueError, zlib.error) as error:
         raise DataError(f"{path}: expected a MATLAB file, cannot be read: {error}") from error
     for name in ARRAYS:

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast import files
 from holdfast.budget import require_budget
 from holdfast.data.class_folders import ClassFolders, Cut
 from holdfast.data.dataset import Dataset, Split, split_validation
 from holdfast.data.roots import existing
 from holdfast.data.waveforms import PER_VALUE, by_speaker, in_unit_interval, of_length, require_counts
 from holdfast.errors import DataError
+from holdfast.files.regular import read_regular
 from holdfast.rng import permutation
 from holdfast.wav import Wav, read_wav
 
@@ -119,4 +119,4 @@ def some_of(speakers: Sequence[str], share: float, seed: int) -> list[str]:
 
 
 def _read(file: Path) -> Wav:
-    return read_wav(files.read_regular(file, error=DataError, follow=True), str(file))
+    return read_wav(read_regular(file, error=DataError, follow=True), str(file))

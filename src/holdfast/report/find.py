@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from holdfast import files
 from holdfast.errors import LedgerError
+from holdfast.files.checked import read_checked
 from holdfast.json_text import parse_json_object
 
 
@@ -27,7 +27,7 @@ def failed_runs(paths: Sequence[Path]) -> Mapping[str, str]:
     failed: dict[str, str] = {}
     for file in sorted(file for path in paths for file in path.rglob("run.json")):
         try:
-            facts = parse_json_object(files.read_checked(file))
+            facts = parse_json_object(read_checked(file))
         except (LedgerError, ValueError):
             continue  # reading the run says what is wrong with it
         if facts.get("failed"):

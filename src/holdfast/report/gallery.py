@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from holdfast import files
 from holdfast.arrays import read_archive
 from holdfast.errors import LedgerError
+from holdfast.files.checked import read_checked
 from holdfast.report.waveform import is_waveform, picture_of_waveform
 
 SIDE = 96  # pixels on the page that a small image is magnified to, at most
@@ -103,7 +103,7 @@ def magnified(x: NDArray[np.floating], z: NDArray[np.floating], factor: float) -
 
 
 def _read(path: Path) -> Gallery:
-    fields: dict[str, Any] = read_archive(files.read_checked(path), str(path), FIELDS.__contains__, error=LedgerError)
+    fields: dict[str, Any] = read_archive(read_checked(path), str(path), FIELDS.__contains__, error=LedgerError)
     if missing := [name for name in FIELDS if name not in fields]:
         raise LedgerError(f"{path}: expected a gallery with {', '.join(FIELDS)}, without {', '.join(missing)}")
     _verify(path, fields)

@@ -18,8 +18,8 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.study import Study
 from optuna.trial import Trial
 
-from holdfast import files
 from holdfast.errors import HoldfastError, LedgerError, RecipeError
+from holdfast.files.regular import refuse_links
 from holdfast.json_text import parse_json
 from holdfast.search.claims import Lock
 from holdfast.search.plan import Plan
@@ -45,7 +45,7 @@ def open_study(plan: Plan, directory: Path, storage: str | None = None) -> Study
         RecipeError: the study there is about another recipe, or the database cannot be used.
         LedgerError: the journal is damaged.
     """
-    files.refuse_links(directory, error=LedgerError)
+    refuse_links(directory, error=LedgerError)
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     with _in_one_line(directory, storage), warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
@@ -77,7 +77,7 @@ def forget_study(plan: Plan, directory: Path, storage: str | None = None) -> Non
             database = _storage(directory, storage)
             if plan.name in optuna.get_all_study_names(database):
                 optuna.delete_study(study_name=plan.name, storage=database)
-    files.refuse_links(directory, error=LedgerError)
+    refuse_links(directory, error=LedgerError)
     for name in ("trials", "locks", "pareto"):
         shutil.rmtree(directory / name, ignore_errors=True)
     for name in (JOURNAL, f"{JOURNAL}.lock", "best.yaml", "search.html"):
