@@ -8,7 +8,7 @@ import time
 import pytest
 import typer
 
-from holdfast.cli.screen import Bar, between_steps, interrupt_on_kill, resumable, table
+from holdfast.cli.screen import between_steps, interrupt_on_kill, resumable, table
 from holdfast.errors import HoldfastError
 
 
@@ -93,9 +93,3 @@ def test_tables_show_brackets_and_odd_names_as_they_are(capsys):
     assert "a :smile: [red]" in out
     assert "b" * 150 in out
     assert "\x1b" not in out
-
-
-def test_the_bar_is_silent_where_there_is_no_terminal(capsys):
-    with Bar().stage("train") as show:
-        show(1, 2, "note")
-    assert capsys.readouterr() == ("", "")

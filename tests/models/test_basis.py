@@ -16,7 +16,7 @@ from holdfast.models.external import Python
 from holdfast.models.m5 import M5
 from holdfast.models.mlp import MLP
 from holdfast.optim import SGD, Adam, RMSProp, SignSGD
-from holdfast.runs import load_model
+from holdfast.runs import load_model, resolved
 from holdfast.runs.networks import new_network
 from tests.training.tiny import outcome, recipe, train
 
@@ -113,7 +113,7 @@ def test_what_has_no_such_layer_is_refused():
         with pytest.raises(ValueError, match=r"in_basis\.network: expected a network of ours, got"):
             InBasis(network=network)
     with pytest.raises(RecipeError, match="expected a network of ours, got python"):
-        recipe("model={in_basis: {network: {python: {factory: 'os:getcwd'}}}}")
+        resolved(recipe("model={in_basis: {network: {python: {factory: 'os:getcwd'}}}}"), trust=True)
 
 
 def test_a_transform_beyond_the_budget_is_refused_before_it_is_made():

@@ -19,10 +19,11 @@ OVERVIEW = ("summary", "unfinished", "accuracy", "distances", "certificates", "c
 
 def show_overview(runs: Sequence[RunData], *more: str) -> None:
     """Print the sections that sum up what was measured, and some others by name."""
-    from holdfast.report.page import items_of
+    from holdfast.report.page import units_of
 
+    units = units_of(runs)
     for name in (*OVERVIEW, *more):
-        show(items_of(name, runs))
+        show(units[name].present(runs))
 
 
 def show_sections(names: str, runs: Sequence[RunData], *, as_json: bool) -> None:
@@ -33,20 +34,20 @@ def show_sections(names: str, runs: Sequence[RunData], *, as_json: bool) -> None
         runs: what they are about.
         as_json: as plain values for machines.
     """
-    from holdfast.report.page import items_of, names_of_sections
+    from holdfast.report.page import units_of
     from holdfast.show.plain import to_plain
     from holdfast.show.terminal import draw
 
-    available = names_of_sections()
-    chosen = available if names == "all" else names.split(",")
+    units = units_of(runs)
+    chosen = list(units) if names == "all" else names.split(",")
     for name in chosen:
-        if name not in available:
-            raise RecipeError(f"--show: {unknown(name, available)}")
+        if name not in units:
+            raise RecipeError(f"--show: {unknown(name, units)}")
     if as_json:
-        echo_json({name: to_plain(items_of(name, runs)) for name in chosen})
+        echo_json({name: to_plain(units[name].present(runs)) for name in chosen})
         return
     for name in chosen:
-        draw(items_of(name, runs), stdout())
+        draw(units[name].present(runs), stdout())
 
 
 def show(items: Iterable[Item]) -> None:

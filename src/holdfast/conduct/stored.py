@@ -16,7 +16,7 @@ from holdfast.models.weights import load_weights
 from holdfast.questions.answers import Answers, Store, shown
 from holdfast.recipe.schema import Recipe
 from holdfast.report import write_report
-from holdfast.report.page import items_of
+from holdfast.report.page import units_of
 from holdfast.report.runs import read_run
 from holdfast.runs.card import read_card
 from holdfast.runs.code import TrustedCode
@@ -121,7 +121,8 @@ class StoredRun:
     def _repr_html_(self) -> str:
         """Its summary and accuracies in a notebook."""
         runs = [read_run(self.path)]
-        return to_html([item for name in ("summary", "unfinished", "accuracy") for item in items_of(name, runs)])
+        units = units_of(runs)
+        return to_html([item for name in ("summary", "unfinished", "accuracy") for item in units[name].present(runs)])
 
     def report(self, out: Path | str | None = None) -> Path:
         """Write the report of this run alone; `report.html` in its directory unless stated otherwise."""

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, ClassVar, Protocol
 
-from holdfast.families import QUESTIONS
 from holdfast.questions.question import Needs
 from holdfast.report.accuracy import Accuracy
+from holdfast.report.asked import answer_sections
 from holdfast.report.certificates import Certificates, Refuted
 from holdfast.report.classes import ClassAccuracies, Confusion
 from holdfast.report.compare import Comparisons
@@ -20,7 +20,7 @@ from holdfast.report.examples import Galleries
 from holdfast.report.maps import Maps
 from holdfast.report.plane import Plane
 from holdfast.report.provenance import Provenance
-from holdfast.report.runs import RunData, answers_of, of_stored_answers
+from holdfast.report.runs import RunData, of_stored_answers
 from holdfast.report.summary import Summary
 from holdfast.report.training import Training
 from holdfast.report.trust import Trust
@@ -38,11 +38,13 @@ class Unit(Protocol):
     Its docstring is the help of `holdfast analyse`, its fields are options.
     """
 
-    title: ClassVar[str]
-    """Heading."""
-
     needs: ClassVar[Needs]
     """What it is asked about: stored rows alone."""
+
+    @property
+    def title(self) -> str:
+        """Heading."""
+        ...
 
     def present(self, runs: Sequence[RunData]) -> Iterable[Item]:
         """Tables, charts and sentences about one or several runs, for every medium; nothing where it does not apply."""
@@ -82,55 +84,22 @@ def render(runs: Sequence[RunData], *, title: str | None = None, failed: Mapping
     return render_page(title or f"Report on {_subject(runs)}", sections, kicker="Robustness report")
 
 
-def names_of_sections() -> list[str]:
-    """The names of all sections, in the order of the page."""
+def units_of(runs: Sequence[RunData]) -> dict[str, Unit]:
+    """All sections by name, in the order of the page."""
     names = list(UNITS)
     place = names.index("maps") + 1
-    return [*names[:place], *(name.replace("_", "-") for name in QUESTIONS), *names[place:]]
+    before, after = ({name: UNITS[name]() for name in part} for part in (names[:place], names[place:]))
+    return {**before, **answer_sections(runs), **after}
 
 
 def sections_of(runs: Sequence[RunData]) -> Iterator[Section]:
     """All sections; those without parts have nothing to show."""
     labels = [run.label for run in runs]
-    for name in names_of_sections():
-        with nullcontext() if name in UNITS else of_stored_answers(_title(name)):
-            items, more = items_of(name, runs), {"link": LINKS.get(name, ""), "numbers": NUMBERS.get(name, "")}
-            section = Section.of(name, _title(name), items, labels, **more)
+    for name, unit in units_of(runs).items():
+        with nullcontext() if name in UNITS else of_stored_answers(unit.title):
+            more = {"link": LINKS.get(name, ""), "numbers": NUMBERS.get(name, "")}
+            section = Section.of(name, unit.title, unit.present(runs), labels, **more)
         yield section
-
-
-def items_of(name: str, runs: Sequence[RunData]) -> Iterator[Item]:
-    """What a section shows.
-
-    Args:
-        name: of the section, as on the page.
-        runs: what it is about.
-    """
-    if name in UNITS:
-        yield from UNITS[name]().present(runs)
-        return
-    question = name.replace("-", "_")
-    yield from _outdated(runs, question)
-    if len(answers := answers_of(runs, question)):
-        with of_stored_answers(_title(name)):
-            items = list(QUESTIONS[question].present(answers))
-        yield from items
-
-
-def _title(name: str) -> str:
-    return str(UNITS[name].title if name in UNITS else QUESTIONS[name.replace("-", "_")].title)
-
-
-def _outdated(runs: Sequence[RunData], name: str) -> Iterator[str]:
-    """Which runs have an answer that only an earlier version reads, and what to do."""
-    outdated = [
-        run.label
-        for run in runs
-        if name in run.outdated and not any(answer.key.question == name for answer in run.answered)
-    ]
-    if outdated:
-        command = f"holdfast analyse {name.replace('_', '-')}"
-        yield f"{', '.join(outdated)}: the answer of an earlier version is no longer read; ask again with {command}."
 
 
 def _subject(runs: Sequence[RunData]) -> str:

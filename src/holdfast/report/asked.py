@@ -1,0 +1,82 @@
+"""Answers to questions as sections of a page, beside the units over stored rows."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from holdfast.errors import RecipeError
+from holdfast.families import QUESTIONS
+from holdfast.questions.question import Needs
+from holdfast.report.runs import RunData, answers_of, of_stored_answers
+from holdfast.show.items import Item
+
+UNINSTALLED = (
+    "There are answers to '{}', which no installed package presents; install the package that declares their question "
+    "as an entry point of holdfast.questions."
+)
+
+
+def answer_sections(runs: Sequence[RunData]) -> dict[str, StoredAnswers]:
+    """A section for each question of ours, and for each other one that has answers, by its name on the page.
+
+    Questions of packages are imported for nothing else.
+    """
+    own = [name for name in QUESTIONS if not QUESTIONS.package(name)]
+    others = {answer.key.question for run in runs for answer in run.answered}.difference(own)
+    anchors = {name: f"question-{hashlib.sha256(name.encode()).hexdigest()[:8]}" for name in sorted(others)}
+    return {name.replace("_", "-"): StoredAnswers(name) for name in own} | {
+        anchor: StoredAnswers(name) for name, anchor in anchors.items()
+    }
+
+
+@dataclass(frozen=True)
+class StoredAnswers:
+    """The answers to one question.
+
+    Args:
+        question: its name.
+    """
+
+    needs: ClassVar = Needs.ROWS
+
+    question: str
+
+    @property
+    def title(self) -> str:
+        """The heading of the question; its name where no code presents it."""
+        try:
+            return str(QUESTIONS[self.question].title)
+        except (KeyError, RecipeError):
+            return f"Question {self.question}"
+
+    def present(self, runs: Sequence[RunData]) -> Iterator[Item]:
+        """What the question makes of the answers, or why nothing can be made of them."""
+        yield from self._outdated(runs)
+        if not len(answers := answers_of(runs, self.question)):
+            return
+        try:
+            question = QUESTIONS[self.question]
+        except KeyError:
+            yield UNINSTALLED.format(self.question)
+            return
+        except RecipeError as error:
+            yield f"These answers cannot be presented: {error}."
+            return
+        with of_stored_answers(self.title):
+            items = list(question.present(answers))
+        yield from items
+
+    def _outdated(self, runs: Sequence[RunData]) -> Iterator[str]:
+        """Which runs have an answer that only an earlier version reads, and what to do."""
+        outdated = [
+            run.label
+            for run in runs
+            if self.question in run.outdated and all(answer.key.question != self.question for answer in run.answered)
+        ]
+        if outdated:
+            command = f"holdfast analyse {self.question.replace('_', '-')}"
+            names = ", ".join(outdated)
+            yield f"{names}: the answer of an earlier version is no longer read; ask again with {command}."
