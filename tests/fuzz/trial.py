@@ -96,10 +96,10 @@ def _described(error):
 
 
 @contextlib.contextmanager
-def limited_memory():
+def limited_memory(beyond=BEYOND):
     """Let allocations fail that go far beyond the budget, in this process."""
     before = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (_memory("VmSize") + BEYOND, before[1]))
+    resource.setrlimit(resource.RLIMIT_AS, (_memory("VmSize") + beyond, before[1]))
     try:
         yield
     finally:

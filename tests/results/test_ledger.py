@@ -287,3 +287,12 @@ def test_classes_and_examples_that_cannot_be_are_refused(tmp_path, name, value, 
     ledger.append("a", rows([True, False]).with_columns(pl.lit(value).alias(name)))
     with pytest.raises(LedgerError, match=rf"a\.parquet: expected {limits} in the column {name}; got {value}"):
         ledger.part("a")
+
+
+@pytest.mark.parametrize(("name", "value"), [("method", "pgd"), ("norm", "linf"), ("certifies", "network")])
+def test_rows_of_one_check_that_are_about_several_are_refused(tmp_path, name, value):
+    ledger = Ledger(tmp_path)
+    ledger.append("a", rows([True, False]).with_columns(certifies=pl.lit("smoothed network")))
+    ledger.append("b", rows([True], first=2).with_columns(pl.lit(value).alias(name)))
+    with pytest.raises(LedgerError, match=f"expected one {name} for each check; got several for"):
+        ledger.read()

@@ -87,7 +87,8 @@ def proofs_of(runs: Sequence[RunData]) -> tuple[Proof, ...]:
 
 def proof(place: int, weights: str, check: Check, rows: pl.DataFrame) -> Proof:
     """What rows of one certifier say."""
-    (summary,) = average_certified_radius(rows).to_dicts()
+    one_run = rows.with_columns(run=pl.lit(rows["run"][0]))  # its directory may have had another name before
+    (summary,) = average_certified_radius(one_run).to_dicts()
     radii = rows.filter("correct")["radius"].sort().to_numpy()
     fine = rows.filter((pl.col("radius") > 0) & (pl.col("radius") < STEP)).height
     return Proof(place, weights, check, summary["norm"], summary, radii, len(rows), fine)

@@ -24,6 +24,9 @@ STEP = pl.Struct(
 )
 """One component of a composed attack on one example; all but its name and access are null where it has not run."""
 
+OF_A_CHECK = ("method", "norm", "certifies")
+"""Columns that are the same in all rows of a check."""
+
 SCHEMA: dict[str, Any] = {
     "run": pl.String,  # name of the run
     "weights": pl.String,  # which of its weights: best, last, given
@@ -97,6 +100,7 @@ class Ledger:
         if not frames:
             raise LedgerError(f"{self.path}: expected a ledger with results, got none; run `holdfast evaluate` first")
         rows = pl.concat(frames)
+        _require_one_method_per_check(rows, self.path)
         places = {check: place for place, check in enumerate(sorted(rows["check"].unique(), key=natural))}
         return rows.sort("weights", pl.col("check").replace_strict(places), "example", maintain_order=True)
 
@@ -106,6 +110,14 @@ class Ledger:
 
     def _file(self, part: str) -> Path:
         return self.path / f"{part}.parquet"
+
+
+def _require_one_method_per_check(rows: pl.DataFrame, path: Path) -> None:
+    """Refuse rows that have the name of one check and are about several, which no version writes."""
+    stated = rows.group_by("weights", "check").agg(pl.col(*OF_A_CHECK).drop_nulls().n_unique())
+    for name in OF_A_CHECK:
+        if several := stated.filter(pl.col(name) > 1)["check"].to_list():
+            raise LedgerError(f"{path}: expected one {name} for each check; got several for '{min(several)}'")
 
 
 def natural(check: str) -> tuple[bool, list[tuple[bool, float, str]]]:
