@@ -19,7 +19,6 @@ from pathlib import Path
 
 from tests.fuzz.series import ASLEEP, START
 
-
 BEYOND = 4_000_000_000
 """Bytes of address space: atheris keeps a corpus in memory, and never gives back what it traced."""
 
