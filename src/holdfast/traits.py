@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from holdfast.errors import RecipeError
+
 
 class Access(enum.StrEnum):
     """What an attack must know of the network that it attacks."""
@@ -71,17 +73,30 @@ SIGMA, GREY = "sigma", "grey"
 def traits_of(check: Any) -> Traits:
     """The traits that a check states; those of a wrapper that it does not state are those of what it wraps."""
     if hasattr(check, "threat"):
-        size = finite(check.threat.eps)
+        threat = threat_of(check)
+        size = finite(threat.eps)
         return Traits(
             kind=Kind.ATTACK, access=_stated(check, "access"), thorough=_stated(check, "thorough", True),
             minimises=_stated(check, "minimises", False), size=size,
-            axis=None if size is None else type(check.threat).__name__.lower(),
+            axis=None if size is None else type(threat).__name__.lower(),
         )  # fmt: skip
     if hasattr(check, "smoothed"):
         return Traits(kind=Kind.CERTIFICATE, certifies=SMOOTHED if check.smoothed else NETWORK)
     axis, amount = getattr(check, "strength", (None, None))
     kind = Kind.CLEAN if getattr(check, "clean", False) else Kind.CORRUPTION
     return Traits(kind=kind, family=getattr(check, "family", None), axis=axis, size=finite(amount))
+
+
+def threat_of(attack: Any) -> Any:
+    """The threat of an attack.
+
+    Raises:
+        RecipeError: if it is something else.
+    """
+    threat = attack.threat
+    if not (hasattr(threat, "eps") and hasattr(threat, "distance")):
+        raise RecipeError(f"{type(attack).__name__}.threat: expected a threat, such as Linf(0.1); got {threat!r}")
+    return threat
 
 
 def _stated(attack: Any, trait: str, default: Any = None) -> Any:

@@ -16,6 +16,7 @@ from holdfast.corruptions.stored import Stored
 from holdfast.data.dataset import Split
 from holdfast.errors import ModelError
 from holdfast.evaluation.fitting import Fitting
+from holdfast.evaluation.returned import require_certificate, require_points
 from holdfast.evaluation.subject import place
 from holdfast.halving import BatchSize
 from holdfast.losses import cross_entropy
@@ -63,7 +64,8 @@ def run_batch(
     counted = Counted(Attempt(watched, notes, pool), counts)
     if is_attack(check):
         attack = cast(Attack, check)
-        z, threat = attack(counted, x, y, rng=rng), threat or attack.threat
+        z = require_points(attack, attack(counted, x, y, rng=rng), x, part.index)
+        threat = threat or attack.threat
     else:
         z = check.take(part.index, x, y) if isinstance(check, Stored) else cast(Corruption, check)(x, rng=rng)
         threat = threat or L2(1.0)
@@ -90,7 +92,8 @@ def _certify(model: Classifier, part: Split, x: Tensor, y: Tensor, certifier: Ce
     started = time.perf_counter()
     counts = torch.zeros(len(x), dtype=torch.int64, device=x.device)
     with torch.no_grad():
-        certificate = certifier(Counted(WithoutNaN(model), counts), x, rng=rng)
+        made = certifier(Counted(WithoutNaN(model), counts), x, rng=rng)
+    certificate = require_certificate(certifier, made, len(x))
     radius = certificate.radius.detach().double()
     bad = ~((radius >= 0) & radius.isfinite() & ((certificate.prediction != ABSTAIN) | (radius == 0)))
     if where := part.index[bad.cpu()].tolist():
