@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,19 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import holdfast
+from holdfast.conduct.given import described
 from holdfast.data import Dataset, Digits
-from holdfast.errors import CheckpointError, DataError, HoldfastError, LedgerError, ModelError, RecipeError
+from holdfast.errors import (
+    CheckpointError,
+    DataError,
+    HoldfastError,
+    LedgerError,
+    ModelError,
+    RecipeError,
+    TrainingError,
+)
 from holdfast.losses import cross_entropy
-from holdfast.models import read_state
+from holdfast.models import read_state, with_logits
 from holdfast.objectives import TRADES
 from holdfast.optim import SGD
 from holdfast.recipe import TrainRecipe
@@ -214,20 +224,71 @@ def test_an_objective_of_ones_own_trains_and_resumes(tmp_path):
         holdfast.fit(small(), some(), WithMemory(), train=TRAIN, out=tmp_path, progress=after(3))
     resumed = holdfast.fit(small(), some(), WithMemory(), train=TRAIN, out=tmp_path)
     assert [round(epoch["train"]["seen"], 9) for epoch in resumed.metrics] == [24.0, 64.0]
-    with pytest.raises(RecipeError, match=r"trained otherwise \(differs in objective\)"):
+    with pytest.raises(RecipeError, match="trained with other objective"):
         holdfast.fit(small(), some(), Confident(), train=TRAIN, out=tmp_path)
 
 
 def test_another_training_in_the_same_directory_is_refused_unless_fresh(tmp_path):
     holdfast.fit(small(), some(), train=TRAIN, out=tmp_path)
     for changes, what in (({"seed": 1}, "seed"), ({"train": {**TRAIN, "epochs": 3}}, "epochs")):
-        with pytest.raises(RecipeError, match=r"trained otherwise .differs in") as refused:
+        with pytest.raises(RecipeError, match="trained with other ") as refused:
             holdfast.fit(small(), some(), **{"train": TRAIN, "out": tmp_path, **changes})
         assert what in str(refused.value)
-    with pytest.raises(RecipeError, match="differs in images"):
+    with pytest.raises(RecipeError, match="trained with other images"):
         holdfast.fit(small(), some(41), train=TRAIN, out=tmp_path)
     longer = holdfast.fit(small(), some(), train={**TRAIN, "epochs": 3}, out=tmp_path, fresh=True)
     assert len(longer.metrics) == 3
+
+
+class Weighted:
+    """An objective that is no dataclass."""
+
+    def __init__(self, weight):
+        self.weight = weight
+
+    def __call__(self, model, x, y, *, rng=None):
+        return Terms(self.weight * cross_entropy(model(x), y).mean())
+
+
+class WeightedModule(nn.Module):
+    def __init__(self, weight):
+        super().__init__()
+        self.weight, self.inner = weight, [self]
+        self.scale = nn.Parameter(torch.ones(()))
+
+    def forward(self, model, x, y, *, rng=None):
+        self.scale.data += 1
+        return Terms(self.weight * cross_entropy(model(x), y).mean())
+
+
+@pytest.mark.parametrize("kind", [Weighted, lambda weight: partial(weighted, weight=weight)], ids=["object", "partial"])
+def test_another_objective_of_the_same_class_is_refused(tmp_path, kind):
+    holdfast.fit(small(), some(), kind(0.5), train=TRAIN, out=tmp_path)
+    holdfast.fit(small(), some(), kind(0.5), train=TRAIN, out=tmp_path)
+    with pytest.raises(RecipeError, match=r"trained with other objective; .*fresh=True"):
+        holdfast.fit(small(), some(), kind(0.9), train=TRAIN, out=tmp_path)
+
+
+def weighted(model, x, y, *, rng=None, weight):
+    return Weighted(weight)(model, x, y)
+
+
+def test_what_is_described_of_an_objective_is_not_its_state():
+    objective = WeightedModule(0.5)
+    before = described(objective)
+    holdfast.fit(small(), some(), objective, train=TRAIN)
+    assert described(objective) == before
+    assert described(WeightedModule(0.9)) != before
+
+
+def test_a_network_with_other_layers_is_refused(tmp_path):
+    holdfast.fit(small(), some(), train=TRAIN, out=tmp_path)
+    other = small()
+    other[3] = nn.Tanh()
+    wide = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+    for changed in (other, wide):
+        with pytest.raises(RecipeError, match=r"trained with other layers; .*fresh=True"):
+            holdfast.fit(changed, some(), train=TRAIN, out=tmp_path)
 
 
 def test_fresh_deletes_nothing_but_a_run_of_its_own(tmp_path):
@@ -279,6 +340,33 @@ def test_a_network_that_answers_with_a_record_of_logits_is_trained_too(tmp_path)
     fitted = holdfast.fit(model, some(), train=TRAIN, out=tmp_path)
     assert fitted.model is model
     assert bits(model.inside) == bits(holdfast.fit(small(), some(), train=TRAIN).model)
+    run = holdfast.load_run(tmp_path)
+    assert run.facts["model"]["name"] == "Wrapped"
+    for again in (run.model(into=Wrapped()), run.model(into=with_logits(Wrapped(), X))):
+        assert [tensor.tolist() for tensor in again.state_dict().values()] == [
+            tensor.tolist() for tensor in model.state_dict().values()
+        ]
+    with pytest.raises(StoppedError):
+        holdfast.fit(Wrapped(), some(), train=TRAIN, out=tmp_path / "b", progress=after(3))
+    assert bits(holdfast.fit(Wrapped(), some(), train=TRAIN, out=tmp_path / "b").model) == bits(model)
+
+
+@pytest.mark.parametrize("around", [torch.no_grad, torch.inference_mode])
+def test_it_trains_where_gradients_are_off(around):
+    model = small()
+    with around():
+        holdfast.fit(model, some(), train=TRAIN)
+        assert not torch.is_grad_enabled()
+    assert bits(model) == bits(holdfast.fit(small(), some(), train=TRAIN).model)
+
+
+def test_a_fitted_run_without_results_shows_what_it_trained(tmp_path):
+    holdfast.fit(small(), some(), train=TRAIN, out=tmp_path / "mine")
+    run = holdfast.load_run(tmp_path / "mine")
+    assert "no results yet; weights: last." in run._repr_html_()
+    for into, got in ((nn.Linear, "the class Linear"), (3, "int")):
+        with pytest.raises(ModelError, match=f"into: expected a network; got {got}"):
+            run.model(into=into)
 
 
 def test_progress_is_silent_unless_asked_for(capsys, monkeypatch):
@@ -291,6 +379,12 @@ def test_progress_is_silent_unless_asked_for(capsys, monkeypatch):
     assert err.startswith("train fit  ")
 
 
+def returning(change, **parts):
+    """An objective with a changed total."""
+    return lambda model, x, y, *, rng=None: Terms(change(cross_entropy(model(x), y).mean()), parts)
+
+
+PYTHON = {"python": {"at": "a:B"}}
 X, Y = torch.rand(20, 1, 8, 8), torch.arange(20) % 10
 
 
@@ -315,8 +409,24 @@ X, Y = torch.rand(20, 1, 8, 8), torch.arange(20) % 10
         ({"validation": 0.2, "data": {"source": "digits", "validation": 0.1}}, RecipeError, "expected it once"),
         ({"validation": (X[:, :, :4], Y)}, DataError, "validation: expected images of shape"),
         ({"objective": "tradez"}, RecipeError, "objective: unknown name 'tradez'"),
-        ({"objective": TRADES}, RecipeError, "objective: expected an instance; got the class TRADES"),
-        ({"objective": 3}, RecipeError, "objective: expected a name, its fields or an object to call; got 3"),
+        ({"objective": TRADES}, RecipeError, "objective: expected an objective; got the class TRADES"),
+        ({"objective": 3}, RecipeError, "objective: expected an objective; int cannot be called"),
+        ({"objective": nn.CrossEntropyLoss()}, RecipeError, "CrossEntropyLoss: .* forward takes no `rng`"),
+        ({"objective": lambda model, x, y: None}, RecipeError, "objective: expected an objective; .* takes no `rng`"),
+        ({"objective": PYTHON}, RecipeError, r"train\.objective: names a:B; import it and pass the object"),
+        ({"train": {"objective": PYTHON}}, RecipeError, r"train\.objective: names a:B; import it"),
+        ({"data": {"source": PYTHON}}, RecipeError, r"data\.source: names a:B; import it and pass the object"),
+        ({"objective": returning(lambda loss: loss.detach())}, TrainingError, "a total that requires a gradient"),
+        ({"objective": returning(lambda loss: loss.expand(2))}, TrainingError, r"got one of shape \(2,\)"),
+        ({"objective": returning(lambda loss: loss, a=1.0)}, TrainingError, "a to be a scalar tensor; got float"),
+        ({"model": small().half()}, ModelError, "model: expected weights in float32 or float64; got float16"),
+        ({"model": small().bfloat16()}, ModelError, "in float32 or float64; got bfloat16"),
+        ({"model": nn.Sequential(nn.Flatten(), nn.LazyLinear(10))}, ModelError, "expected weights; got lazy ones"),
+        ({"out": __file__}, RecipeError, "out: expected a directory; .* is a file"),
+        ({"out": Path(__file__) / "a"}, RecipeError, "out: expected a directory; .* is a file"),
+        ({"out": ""}, RecipeError, "out: expected a directory; got an empty name"),
+        ({"data": (X * 2 - 1, Y)}, DataError, "in front of the network with holdfast.normalised"),
+        ({"data": [X, Y]}, DataError, r"pass a tuple \(x, y\)"),
         ({"objective": lambda model, x, y, rng: model(x).mean()}, HoldfastError, r"expected Terms; got Tensor"),
         ({"train": {"epoch": 3}}, RecipeError, "train.epoch: unknown name 'epoch'"),
         ({"train": {"selection": {"patience": 3}}}, RecipeError, "selection.patience needs data.validation"),

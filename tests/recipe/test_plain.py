@@ -13,6 +13,7 @@ import yaml
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from holdfast import files
 from holdfast.attacks import FMN, PGD
 from holdfast.attacks.schedule import cosine
 from holdfast.checks import CHECKS, Check
@@ -23,6 +24,7 @@ from holdfast.models import Architecture
 from holdfast.presets import PRESETS
 from holdfast.recipe import Recipe, describe, load_recipes, parse, plain, to_yaml
 from holdfast.recipe.schema import FAMILIES, hints_of
+from holdfast.runs import Run
 from holdfast.threat import L0, L2, Linf
 
 FLOATS = st.sampled_from([1e-5, 0.01, 0.1, 1 / 3, 8 / 255, 0.5, 0.999, 2.0, 3.0]) | st.floats(1e-6, 3.0)
@@ -201,3 +203,29 @@ def test_a_method_without_a_name_is_written_by_its_place_and_what_its_fields_pri
     place = f"{__name__}:_Local"
     assert plain(_unchanged, Check) == {"python": {"at": f"{__name__}:_unchanged"}}
     assert plain(_Local(Fraction(1, 2)), Check) == {"python": {"at": place, "tool": "Fraction(1, 2)", "sizes": [1, 2]}}
+
+
+class Own:
+    """An objective that is no dataclass."""
+
+    def __init__(self, weight):
+        self.weight, self.inner = weight, [object()]
+
+    def __call__(self, model, x, y, *, rng=None):
+        raise NotImplementedError
+
+
+def test_objects_that_are_no_dataclasses_are_told_apart_by_their_attributes(tmp_path):
+    (recipe,) = load_recipes(Path(__file__).parents[2] / "recipes" / "digits.yaml")[:1]
+    runs = [
+        dataclasses.replace(recipe, train=dataclasses.replace(recipe.train, objective=Own(weight)))
+        for weight in (1.0, 1.0, 9.0)
+    ]
+    stated = plain(runs[0], Recipe)["train"]["objective"]["python"]
+    assert stated == {"at": f"{__name__}:Own", "weight": 1.0, "inner": ["<object object>"]}
+    run = Run(tmp_path)
+    run.claim(runs[0])
+    files.write_checked(run.state, b"begun")
+    run.claim(runs[1])
+    with pytest.raises(RecipeError, match=r"differs in train\.objective"):
+        run.claim(runs[2])

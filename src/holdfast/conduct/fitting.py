@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from holdfast.conduct.given import Data, Images, described, splits_of, train_recipe
 from holdfast.conduct.ready import device_named
@@ -21,9 +22,10 @@ from holdfast.conduct.words import scores_in_words, step_in_words
 from holdfast.data.dataset import Split
 from holdfast.errors import ModelError, RecipeError
 from holdfast.evaluation.subject import place, try_out
-from holdfast.models.logits import with_logits
+from holdfast.models.logits import bare, with_logits
 from holdfast.models.weights import load_weights, read_metadata
 from holdfast.objectives.standard import Standard
+from holdfast.recipe.plain import printed
 from holdfast.recipe.schema import Recipe, TrainRecipe
 from holdfast.runs.directory import Run, versions
 from holdfast.runs.splits import Splits
@@ -79,7 +81,8 @@ def fit(
         objective: what to minimise: an object that satisfies `holdfast.types.Objective`, or what a recipe says of
             one, such as `{"trades": {"threat": {"linf": "8/255"}}}`; None for that of `train`.
         validation: share of the images that is held out to select weights by, or images of their own for that.
-        train: epochs, batch size, optimizer and all else that a recipe says of training.
+        train: epochs, batch size, optimizer and all else that a recipe says of training. The precision `64-true`
+            turns the network into float64.
         seed: random seed.
         device: where to train; None for what `train.fabric` says, which is the first GPU, else the CPU.
         out: directory of the run, which keeps weights, metrics and what resuming needs.
@@ -93,14 +96,14 @@ def fit(
     data_recipe, splits = splits_of(data, validation, seed)
     network = _checked(model, splits, settings)
     recipe = _recipe(out, seed, data_recipe, network, settings)
-    with _directory(out) as path, _back_where_it_was(network):
+    with _directory(out) as path, _restored(network), torch.inference_mode(mode=False), torch.enable_grad():
         run = Run(path)
         with run.lock():
             _claim(run, recipe, splits, fresh=fresh)
             work = train_loop(
                 recipe, splits, run, device=None if device is None else device_named(device), network=network
             )
-            _take(work, recipe.name, progress)
+            _train(work, recipe.name, progress)
             label = run.require_labels()[0]
             load_weights(network, run.weights(label))
             _record(run, network)
@@ -118,6 +121,11 @@ def _checked(model: nn.Module, splits: Splits, settings: TrainRecipe) -> nn.Modu
         raise ModelError(f"model: expected a torch module; got {type(model).__name__}")
     if not any(weight.requires_grad for weight in model.parameters()):
         raise ModelError("model: expected parameters to train; got none that requires a gradient")
+    if any(is_lazy(weight) for weight in model.parameters()):
+        raise ModelError("model: expected weights; got lazy ones, which a first call on images makes")
+    odd = [weight.dtype for weight in model.parameters() if weight.dtype not in (torch.float32, torch.float64)]
+    if odd:
+        raise ModelError(f"model: expected weights in float32 or float64; got {str(odd[0]).removeprefix('torch.')}")
     if settings.fabric.devices > 1:
         raise RecipeError(
             "train.fabric.devices: expected 1; train on several devices with a recipe and `holdfast train`"
@@ -145,14 +153,28 @@ def _recipe(out: Path | str | None, seed: int, data: Any, network: nn.Module, se
 def _directory(out: Path | str | None) -> Iterator[Path]:
     """The directory of the run; one for the time of the training where none is asked for."""
     if out is not None:
-        yield Path(out)
+        yield _writable(out)
         return
     with TemporaryDirectory(prefix="holdfast-") as path:
         yield Path(path)
 
 
+def _writable(out: Path | str) -> Path:
+    """A directory that is there or can be made.
+
+    Raises:
+        RecipeError: if it cannot.
+    """
+    path = Path(out)
+    if not str(out):
+        raise RecipeError("out: expected a directory; got an empty name")
+    if file := next((each for each in (path, *path.parents) if each.is_file()), None):
+        raise RecipeError(f"out: expected a directory; {file} is a file")
+    return path
+
+
 @contextmanager
-def _back_where_it_was(network: nn.Module) -> Iterator[None]:
+def _restored(network: nn.Module) -> Iterator[None]:
     """Afterwards, put a network on the device it was on, in evaluation mode and without gradients."""
     device = place(network).device
     try:
@@ -174,29 +196,35 @@ def _claim(run: Run, recipe: Recipe, splits: Splits, *, fresh: bool) -> None:
         run.clear()
         recorded = {}
     run.check(training=True)
-    now = json.loads(json.dumps(_facts(recipe, splits)))
+    now = json.loads(json.dumps(_identity(recipe, splits)))
     before = recorded.get("fit", now)
     changed = [name for name in {**now, **before} if now.get(name) != before.get(name)]
     if changed and run.begun():
         raise RecipeError(
-            f"{run.path}: holds a network that was trained otherwise (differs in {', '.join(changed[:3])}); choose "
+            f"{run.path}: holds a network that was trained with other {', '.join(changed[:3])}; choose "
             "another directory, or start over with fresh=True"
         )
     run.record(name=recipe.name, seed=recipe.seed, versions=versions(), data=splits.facts(), fit=now)
 
 
-def _facts(recipe: Recipe, splits: Splits) -> dict[str, Any]:
-    """What weights depend on; of the network itself only its class, since its weights are in the training state."""
+def _identity(recipe: Recipe, splits: Splits) -> dict[str, Any]:
+    """What trained weights depend on; of the network its layers, since its weights are in the training state."""
     train = described(replace(recipe.train, objective=Standard()))["holdfast.recipe.schema:TrainRecipe"]
     network: Any = recipe.model
     return {
         **train,
         "objective": described(recipe.train.objective),
         "augment": described(recipe.data.augment),
-        "model": described(network(splits.shape, len(splits.classes))),
+        "layers": _layers(network(splits.shape, len(splits.classes))),
         "seed": recipe.seed,
         "images": [None if split is None else _digest(split) for split in (splits.train, splits.validation)],
     }
+
+
+def _layers(network: nn.Module) -> str:
+    """A hash of what a network prints and of the shapes of its state."""
+    shapes = {name: list(tensor.shape) for name, tensor in network.state_dict().items()}
+    return hashlib.sha256(f"{printed(network)}{json.dumps(shapes)}".encode()).hexdigest()
 
 
 def _digest(split: Split) -> str:
@@ -208,7 +236,7 @@ def _digest(split: Split) -> str:
     return digest.hexdigest()
 
 
-def _take(work: Iterator[Any], name: str, progress: bool | Progress) -> None:
+def _train(work: Iterator[Any], name: str, progress: bool | Progress) -> None:
     """Train to the end; what stops it on the way leaves the state."""
     try:
         if callable(progress):
@@ -231,6 +259,6 @@ def _record(run: Run, network: nn.Module) -> None:
     parameters = sum(weight.numel() for weight in network.parameters())
     cards = {label: read_metadata(run.weights(label)) for label in run.labels()}
     run.record(
-        model={"name": type(network).__name__, "parameters": parameters},
+        model={"name": type(bare(network)).__name__, "parameters": parameters},
         weights={label: {"sha256": card["hash"], "epoch": int(card["epoch"])} for label, card in cards.items()},
     )

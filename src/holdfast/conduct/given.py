@@ -1,24 +1,30 @@
-"""What callers give as objects where a recipe has names: images, objectives and settings of training."""
+"""Objects in place of names: images, objectives and settings of training."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from holdfast.data.conversion import label_names
 from holdfast.data.dataset import Dataset, Split, checked
 from holdfast.data.memory import tensors_of
 from holdfast.errors import DataError, RecipeError
+from holdfast.promises import require_objective
+from holdfast.recipe.plain import attributes_of, printed
 from holdfast.recipe.schema import DataRecipe, TrainRecipe
 from holdfast.recipe.strict import parse
+from holdfast.runs.code import calls_of, unresolved
 from holdfast.runs.splits import Splits, prepare
 from holdfast.types import Objective
+
+Group = TypeVar("Group", DataRecipe, TrainRecipe)
 
 Pair = tuple[Tensor | np.ndarray[Any, Any], Tensor | np.ndarray[Any, Any]]
 """Images and labels."""
@@ -28,6 +34,8 @@ Images = Split | Dataset | Pair | Iterable[Any]
 
 Data = str | Mapping[str, Any] | DataRecipe | Images
 """The same, or what a recipe says of data, where `source` may be such images, too."""
+
+NORMALISATION = "leave normalisation out of the images and put it in front of the network with holdfast.normalised"
 
 
 @dataclass(frozen=True)
@@ -47,7 +55,7 @@ def splits_of(data: Data, validation: float | Images, seed: int) -> tuple[DataRe
     Raises:
         DataError: if they are no labelled images in [0, 1], or validation images do not fit the others.
     """
-    recipe = _data_recipe(data)
+    recipe = require_objects(_data_recipe(data), "data")
     if isinstance(validation, int | float):
         if validation:
             recipe = _with_share(recipe, validation)
@@ -79,30 +87,52 @@ def train_recipe(train: TrainRecipe | Mapping[str, Any] | None, objective: Any) 
     read: Any = train if isinstance(train, TrainRecipe) else parse(TrainRecipe, dict(train or {}), where=_in_train)
     settings: TrainRecipe = read
     if objective is None:
-        return settings
+        return require_objects(settings, "train")
     if isinstance(objective, str | Mapping):
         objective = parse(Objective, objective, where=lambda path: ".".join(("objective", *path)))
-    if isinstance(objective, type):
-        raise RecipeError(f"objective: expected an instance; got the class {objective.__name__}")
-    if not callable(objective):
-        raise RecipeError(f"objective: expected a name, its fields or an object to call; got {objective!r}")
+    elif isinstance(objective, nn.Module):  # the call of a module takes anything
+        require_objective(objective.forward, f"objective {type(objective).__name__}")
+    else:
+        require_objective(objective)
     try:
-        return replace(settings, objective=objective)
+        return require_objects(replace(settings, objective=objective), "train")
     except ValueError as error:
         raise RecipeError(f"train.{error}") from None
 
 
-def described(value: Any) -> Any:
-    """Plain values that tell settings from others: fields of dataclasses, names of everything else that is called."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {_name(type(value)): {field.name: described(getattr(value, field.name)) for field in fields(value)}}
-    if isinstance(value, Mapping):
-        return {str(key): described(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [described(one) for one in value]
+def require_objects(settings: Group, place: str) -> Group:
+    """Refuse settings that name code of others, which a caller can give as objects.
+
+    Raises:
+        RecipeError: saying where.
+    """
+    for choice, at in unresolved(settings, place):
+        raise RecipeError(f"{at}: names {calls_of(choice)[0]}; import it and pass the object")
+    return settings
+
+
+def described(value: Any, *around: int) -> Any:
+    """Plain values that tell settings from others: fields of dataclasses, names of functions, attributes of objects."""
     if value is None or isinstance(value, bool | int | str):
         return value
-    return repr(value) if isinstance(value, float) else _name(value if hasattr(value, "__qualname__") else type(value))
+    if isinstance(value, float):
+        return repr(value)
+    if id(value) in around:  # an object that has itself among its attributes
+        return _name(type(value))
+    inner = partial(_described_all, around=(*around, id(value)))
+    if isinstance(value, list | tuple):
+        return list(inner(dict(enumerate(value))).values())
+    if isinstance(value, Mapping):
+        return inner(value)
+    if hasattr(value, "__qualname__"):  # a function or class
+        return _name(value)
+    if is_dataclass(value):
+        return {_name(type(value)): inner({field.name: getattr(value, field.name) for field in fields(value)})}
+    return {_name(type(value)): {"repr": printed(value), **inner(attributes_of(value))}}
+
+
+def _described_all(values: Mapping[Any, Any], around: tuple[int, ...]) -> dict[str, Any]:
+    return {str(name): described(one, *around) for name, one in values.items()}
 
 
 def _name(value: Any) -> str:
@@ -165,7 +195,14 @@ def _split(images: Any, where: str) -> Split:
     """Images and labels from tensors, arrays, a map-style data set or a loader."""
     if isinstance(images, tuple) and all(isinstance(part, np.ndarray | Tensor) for part in images):
         images = tuple(map(torch.as_tensor, images))
+    if isinstance(images, list) and len(images) == 2 and all(isinstance(part, np.ndarray | Tensor) for part in images):
+        raise DataError(f"{where}: expected images with labels; got a list of two tensors; pass a tuple (x, y)")
     if isinstance(images, Tensor | np.ndarray) or not (hasattr(images, "__getitem__") or isinstance(images, Iterable)):
         raise DataError(f"{where}: expected images with labels, such as a pair of tensors; got {type(images).__name__}")
     x, y = tensors_of(images, where)
-    return checked(x, y, label_names([y.detach().cpu().numpy()], where), where)
+    try:
+        return checked(x, y, label_names([y.detach().cpu().numpy()], where), where)
+    except DataError as error:
+        if "in [0, 1]" in str(error):
+            raise DataError(f"{error}; {NORMALISATION}") from None
+        raise

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 from torch import nn
 
-from holdfast.errors import CheckpointError, LedgerError
+from holdfast.errors import CheckpointError, LedgerError, ModelError
 from holdfast.models.weights import load_weights
 from holdfast.questions.answers import Answers, Store, shown
 from holdfast.recipe.schema import Recipe
@@ -22,6 +22,7 @@ from holdfast.runs.card import read_card
 from holdfast.runs.code import TrustedCode
 from holdfast.runs.directory import Run
 from holdfast.runs.weights import Loaded, load_model
+from holdfast.show.items import Note
 from holdfast.show.page import to_html
 
 
@@ -79,6 +80,9 @@ class StoredRun:
                 say how to build them.
             trust: as in `load`.
         """
+        if isinstance(into, type) or not isinstance(into, nn.Module | None):
+            got = f"the class {into.__name__}" if isinstance(into, type) else type(into).__name__
+            raise ModelError(f"into: expected a network; got {got}")
         if into is None:
             return self.load(weights, trust=trust).model.eval()
         load_weights(into, self._file(weights))
@@ -119,7 +123,11 @@ class StoredRun:
         return tuple(map(str, self.facts.get("data", {}).get("classes") or ()))
 
     def _repr_html_(self) -> str:
-        """Its summary and accuracies in a notebook."""
+        """Its summary and accuracies in a notebook; of a run without results, what it trained."""
+        if not Run(self.path).ledger.parts():
+            return to_html(
+                [Note(f"no results yet; weights: {', '.join(self.weights) or 'none'}.", "missing", self.name)]
+            )
         runs = [read_run(self.path)]
         units = units_of(runs)
         return to_html([item for name in ("summary", "unfinished", "accuracy") for item in units[name].present(runs)])

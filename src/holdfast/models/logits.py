@@ -29,6 +29,11 @@ class LogitsOf(nn.Module):
         return _logits(self.network, x)
 
 
+def bare(model: nn.Module) -> nn.Module:
+    """The network inside `LogitsOf`; any other network itself."""
+    return model.network if isinstance(model, LogitsOf) else model
+
+
 def _logits(model: Any, x: Tensor) -> Tensor:
     logits: Tensor = model(x).logits
     return logits

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import yaml
+from torch import nn
 
 from holdfast.checks import Check
 from holdfast.recipe.foreign import KEY, PLACE, Unresolved, place_of
@@ -66,7 +67,7 @@ def _unregistered(check: Any) -> dict[str, Any]:
     """A method that no family knows, with its threat if it is an attack."""
     has_fields = dataclasses.is_dataclass(check)
     name = type(check).__name__ if has_fields else getattr(check, "__name__", type(check).__name__)
-    fields = _fields(check) if has_fields else {"repr": _printed(check), **_recorded(getattr(check, "__dict__", {}))}
+    fields = _fields(check) if has_fields else {"repr": printed(check), **_recorded(getattr(check, "__dict__", {}))}
     name = place_of(check) if name in FAMILIES[Check] else name
     if hasattr(check, "threat") and not {"threat", "attack"} & fields.keys():
         fields["threat"] = plain(check.threat, Threat)
@@ -121,8 +122,16 @@ def _named(value: Any, family: Registry[Any]) -> Any:
 
 def _placed(value: Any) -> Any:
     """A method without a name by its place, as a recipe has those of others."""
-    fields = _fields(value) if dataclasses.is_dataclass(value) else {}
+    fields = _fields(value) if dataclasses.is_dataclass(value) else attributes_of(value)
     return {KEY: {PLACE: place_of(value), **{name: _recorded(one) for name, one in fields.items()}}}
+
+
+def attributes_of(value: Any) -> dict[str, Any]:
+    """What an object that is no dataclass was made with; of a module without its weights, which checkpoints have."""
+    if hasattr(value, "__qualname__"):
+        return {}  # a function or class
+    inherited = vars(nn.Module()) if isinstance(value, nn.Module) else {}
+    return {name: one for name, one in getattr(value, "__dict__", {}).items() if name not in inherited}
 
 
 def _recorded(value: Any) -> Any:
@@ -131,10 +140,10 @@ def _recorded(value: Any) -> Any:
         return {str(name): _recorded(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
         return [_recorded(one) for one in value]
-    return value if isinstance(value, str | int | float | None) else _printed(value)
+    return value if isinstance(value, str | int | float | None) else printed(value)
 
 
-def _printed(value: Any) -> str:
+def printed(value: Any) -> str:
     """What an object prints, without its address, which is another one in every process."""
     return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 

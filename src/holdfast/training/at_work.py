@@ -42,8 +42,8 @@ class AtWork:
     def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams) -> Terms:
         """Terms of a batch."""
         terms = self.objective(model, x, y, rng=rng)
-        if not isinstance(terms, Terms):
-            raise TrainingError(f"objective {type(self.settings).__name__}: expected Terms; got {type(terms).__name__}")
+        if problem := _problem(terms):
+            raise TrainingError(f"objective {type(self.settings).__name__}: {problem}")
         return terms
 
     def give_budget_share(self, share: float) -> None:
@@ -62,3 +62,15 @@ class AtWork:
         """Remember what a state says."""
         if isinstance(self.objective, nn.Module):
             self.objective.load_state_dict(state)  # type: ignore[arg-type]
+
+
+def _problem(terms: Any) -> str | None:
+    """Why training cannot go on with what an objective returns."""
+    if not isinstance(terms, Terms):
+        return f"expected Terms; got {type(terms).__name__}"
+    for name, part in {"total": terms.total, **terms.parts}.items():
+        if not isinstance(part, Tensor):
+            return f"expected {name} to be a scalar tensor; got {type(part).__name__}"
+        if part.numel() != 1:
+            return f"expected {name} to be a scalar tensor; got one of shape {tuple(part.shape)}"
+    return None if terms.total.requires_grad else "expected a total that requires a gradient; got a detached one"

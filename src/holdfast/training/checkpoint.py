@@ -19,7 +19,7 @@ from holdfast.runs.card import weights_metadata
 from holdfast.runs.directory import Run
 from holdfast.runs.networks import Bases
 from holdfast.runs.splits import Splits
-from holdfast.training.state import check_state
+from holdfast.training.state import START_OVER, check_state
 
 FLUSH_SECONDS = 1.0
 """Epochs that end within this time of the last write are written together: each write waits for the disk."""
@@ -87,7 +87,7 @@ def load_state(path: Path) -> dict[str, Any] | None:
     """The state written last, or None; loaded with `weights_only`, so no code in it can run."""
     if not path.exists():
         return None
-    content = files.read_checked(path, error=CheckpointError, remedy="; start over with --fresh")
+    content = files.read_checked(path, error=CheckpointError, remedy=f"; {START_OVER}")
     try:
         require_small(content, str(path))
         state: Any = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
@@ -95,12 +95,8 @@ def load_state(path: Path) -> dict[str, Any] | None:
         raise
     except Exception as error:  # a damaged file may raise anything on its way through the unpickler
         line = str(error).splitlines()[0][:80] if str(error) else type(error).__name__
-        raise CheckpointError(
-            f"{path}: expected training state written by holdfast ({line}); start over with --fresh"
-        ) from error
+        raise CheckpointError(f"{path}: expected training state written by holdfast ({line}); {START_OVER}") from error
     try:
         return check_state(state)
     except ValueError as error:
-        raise CheckpointError(
-            f"{path}: expected training state written by holdfast ({error}); start over with --fresh"
-        ) from None
+        raise CheckpointError(f"{path}: expected training state written by holdfast ({error}); {START_OVER}") from None

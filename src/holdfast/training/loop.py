@@ -14,6 +14,7 @@ from dataclasses import asdict
 import torch
 from torch import Tensor, nn
 
+from holdfast.models.logits import bare
 from holdfast.objectives.threat_warmup import has_growing_threat, warmup_share
 from holdfast.objectives.weight_penalty import with_l1
 from holdfast.optim.schedules import multiplier
@@ -303,4 +304,4 @@ class _Loop:
 
     def _weights(self) -> dict[str, Tensor]:
         model = self.raw if self.mean is None else self.mean.model
-        return {name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}
+        return {name: tensor.detach().cpu() for name, tensor in bare(model).state_dict().items()}

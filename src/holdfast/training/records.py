@@ -12,6 +12,7 @@ from holdfast import files
 from holdfast.errors import CheckpointError
 from holdfast.halving import Halved
 from holdfast.training.cost import Cost
+from holdfast.training.state import START_OVER
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def cut(path: Path, epochs: int) -> list[bytes]:
     """Keep the lines of the first epochs: a kill may have come between a line and its state."""
     if len(before := lines(path)) < epochs:
         raise CheckpointError(
-            f"{path}: expected {epochs} epochs, as the training state has; got {len(before)}; start over with --fresh"
+            f"{path}: expected {epochs} epochs, as the training state has; got {len(before)}; {START_OVER}"
         )
     if len(before) > epochs:
         files.write_checked(path, b"".join(before[:epochs]))
@@ -85,7 +86,7 @@ def lines(path: Path) -> list[bytes]:
     """The lines written so far, one per epoch."""
     if not path.exists():
         return []
-    content = files.read_checked(path, error=CheckpointError, remedy="; start over with --fresh")
+    content = files.read_checked(path, error=CheckpointError, remedy=f"; {START_OVER}")
     return content.splitlines(keepends=True)
 
 
@@ -97,5 +98,5 @@ def read(path: Path) -> Iterator[dict[str, Any]]:
         except (ValueError, RecursionError):
             epoch = None
         if not isinstance(epoch, dict):
-            raise CheckpointError(f"{path}, line {number}: expected an epoch as JSON; start over with --fresh")
+            raise CheckpointError(f"{path}, line {number}: expected an epoch as JSON; {START_OVER}")
         yield epoch

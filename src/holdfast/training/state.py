@@ -62,6 +62,10 @@ def check_state(state: Any) -> dict[str, Any]:
     return state
 
 
+START_OVER = "start over with --fresh (in Python, fresh=True)"
+"""The remedy for what cannot be resumed."""
+
+
 @contextmanager
 def of_this_recipe(path: Path) -> Iterator[None]:
     """Whatever a state that does not fit raises, in one line.
@@ -76,9 +80,7 @@ def of_this_recipe(path: Path) -> Iterator[None]:
         yield
     except (RuntimeError, ValueError, LookupError, TypeError, AttributeError, AssertionError) as error:
         line = str(error).partition("\n")[0] or type(error).__name__
-        raise CheckpointError(
-            f"{path}: expected training state of this recipe ({line}); start over with --fresh"
-        ) from None
+        raise CheckpointError(f"{path}: expected training state of this recipe ({line}); {START_OVER}") from None
 
 
 def check_progress(state: Mapping[str, Any], per_epoch: int) -> None:
@@ -125,7 +127,8 @@ def _check_groups(stored: Sequence[Mapping[str, Any]], groups: Sequence[Mapping[
     for group, own in zip(stored, groups, strict=True):
         fields = [name for name in own if name not in CHANGING and (name not in group or group[name] != own[name])]
         if fields or group.keys() - own.keys() or group.get("params") != list(range(len(own["params"]))):
-            raise ValueError(f"expected the optimizer of the recipe; its {(fields or ['parameters'])[0]} differs")
+            what = f"{fields[0]} differs" if fields else "parameters differ"
+            raise ValueError(f"expected the optimizer of the recipe; its {what}")
 
 
 def _remembered(make: Callable[[Iterable[Tensor]], torch.optim.Optimizer]) -> dict[str, Any]:
