@@ -8,9 +8,15 @@ import torch
 
 from holdfast.attacks import FGSM, PGD
 from holdfast.certify import GaussianSmoothing, Margin
+from holdfast.data import checked
+from holdfast.losses import cross_entropy
 from holdfast.objectives import Noisy, Standard
-from holdfast.testing import attack, check_attack, check_certifier, check_objective
+from holdfast.questions.presenting import answered, quartile_table
+from holdfast.questions.question import Needs
+from holdfast.testing import attack, check_attack, check_certifier, check_objective, check_question
+from holdfast.testing.networks import images, labels, smooth
 from holdfast.threat import Linf
+from holdfast.traits import Access
 from holdfast.types import Terms
 from tests.contracts import test_attacks as attacks
 from tests.contracts import test_certifiers as certifiers
@@ -117,3 +123,135 @@ def test_promises_may_be_left_out():
 
 def test_the_certifier_of_noise_keeps_every_promise():
     check_certifier(GaussianSmoothing(sigma=0.1, n=256, n0=32, alpha=0.01))
+
+
+class Returns:
+    """A method of any family that returns what a function returns."""
+
+    threat, access = Linf(0.1), Access.GRADIENTS
+    norm, smoothed = "l2", False
+
+    def __init__(self, make, access=Access.GRADIENTS):
+        self.make, self.access = make, access
+
+
+class ReturnsFromAttack(Returns):
+    def __call__(self, model, x, y, *, target=None, rng=None):
+        return self.make(model, x, y)
+
+
+class ReturnsFromObjective(Returns):
+    def __call__(self, model, x, y, *, rng=None):
+        return self.make(model, x, y)
+
+
+class ReturnsFromCertifier(Returns):
+    def __call__(self, model, x, *, rng=None):
+        return self.make(model, x, None)
+
+
+def raising(model, x, y):
+    raise TypeError("no such thing")
+
+
+@pytest.mark.parametrize(
+    ("check", "kind"),
+    [
+        (check_attack, ReturnsFromAttack),
+        (check_objective, ReturnsFromObjective),
+        (check_certifier, ReturnsFromCertifier),
+    ],
+)
+@pytest.mark.parametrize(
+    ("make", "how"),
+    [
+        (lambda model, x, y: None, r"expected .*; got None$"),
+        (lambda model, x, y: (x, y), r"expected .*; got tuple$"),
+        (raising, r"raised TypeError: no such thing$"),
+    ],
+    ids=["none", "tuple", "raises"],
+)
+def test_whatever_a_method_does_the_promise_is_named(check, kind, make, how):
+    with pytest.raises(AssertionError, match=rf"^{kind.__name__} breaks the promise check_\w+ \(.*\): .*{how}"):
+        check(kind(make))
+
+
+def signed(model, x, y):
+    """One signed step of autograd, as people write it."""
+    z = x.detach().clone().requires_grad_()
+    with torch.enable_grad():
+        (gradient,) = torch.autograd.grad(cross_entropy(model(z), y).sum(), z)
+    return (x.detach() + 0.1 * gradient.sign()).clamp(0, 1)
+
+
+def test_an_attack_by_autograd_keeps_every_promise():
+    check_attack(ReturnsFromAttack(signed), without=(attack.check_goes_to_its_target,))
+
+
+@pytest.mark.parametrize("access", [Access.NOTHING, Access.SCORES, Access.DECISIONS])
+def test_an_attack_that_takes_gradients_and_does_not_say_so_is_named(access):
+    names_the_promise(check_attack, ReturnsFromAttack(signed, access), "check_needs_no_more_access_than_it_states")
+
+
+@dataclass(frozen=True)
+class Asks:
+    """The sum of the logits."""
+
+    title = "Sum"
+    columns = {"sum": "the sum"}  # noqa: RUF012
+    needs = Needs.NETWORK
+
+    def measure(self, model, x, y, *, rng):
+        return {"sum": model(x).detach().sum(1)}
+
+    def present(self, answers):
+        return iter([quartile_table(answers, "sum", "Sum")] if answered(answers) else [])
+
+
+@dataclass(frozen=True)
+class MeasuresAnother(Asks):
+    """The sum of the logits."""
+
+    def measure(self, model, x, y, *, rng):
+        return {"total": model(x).detach().sum(1)}
+
+
+@dataclass(frozen=True)
+class MeasuresNothing(Asks):
+    """The sum of the logits."""
+
+    def measure(self, model, x, y, *, rng):
+        return None
+
+
+@dataclass(frozen=True)
+class Measureless:
+    """The sum of the logits."""
+
+    title, needs, present = "Sum", Needs.NETWORK, Asks.present
+
+
+def ask(question):
+    check_question(question, smooth(), checked(images(8), labels(8, 5), tuple("abcde"), "images"))
+
+
+def test_a_sound_question_keeps_every_promise():
+    ask(Asks())
+
+
+@pytest.mark.parametrize(
+    ("broken", "line"),
+    [
+        (MeasuresAnother(), r"check_names_its_columns \(.*\): `measure` returned \['total'\]; expected \['sum'\]"),
+        (MeasuresNothing(), r"check_names_its_columns \(.*\): raised AttributeError: "),
+        (Measureless(), r"check_documented \(.*\): expected `measure` with `columns` or `axes`"),
+    ],
+)
+def test_a_broken_question_is_named_with_a_promise(broken, line):
+    with pytest.raises(AssertionError, match=rf"^{type(broken).__name__} breaks the promise {line}"):
+        ask(broken)
+
+
+def test_what_is_no_question_is_named():
+    with pytest.raises(AssertionError, match="expected a question; PGD has no `present`"):
+        ask(PGD(threat=Linf(0.1)))

@@ -92,14 +92,14 @@ def run(
 ) -> Iterator[Record]:
     """Train, check and report the runs of a recipe; calling it again resumes, as does `holdfast run`.
 
-    The work is done while the records are taken: `for record in holdfast.run("recipe.yaml"): ...`. Closing the
+    The work is done as you iterate: `for record in holdfast.run("recipe.yaml"): ...`. Closing the
     generator keeps what is done.
 
     Args:
         recipe: a file, its content as a mapping, in which methods may stand in the place of their names, or one or
             several runs of `load_recipes`.
         out: directory of all runs.
-        only: variants that are wanted; none for all.
+        only: variants to run; empty for all.
         data_root: directory with data sets.
         fresh: whether to delete what is there first.
         device: where to train and check; None for the recipe's accelerator, and for the first GPU, else the CPU.

@@ -24,7 +24,7 @@ from holdfast.testing.networks import (
     normed,
     smooth,
 )  # fmt: skip
-from holdfast.testing.trial import same_values, try_promises, with_gradients
+from holdfast.testing.trial import require_kind, same_values, try_promises, with_gradients
 from holdfast.testing.untouched import same_module, same_random_states, same_tensors
 from holdfast.types import ABSTAIN, Certificate, Certifier, Classifier
 from holdfast.wrappers import Counted, Deadline
@@ -51,11 +51,14 @@ def check_is_a_certificate(
     """A class or ABSTAIN for each image, and a radius in float64: finite, not negative, 0 where it abstains."""
     model, x = model or smooth(), images(12) if x is None else x
     certificate = certifier(model, x)
+    require_kind(certificate, Certificate, "a Certificate")
+    require_kind(certificate.prediction, Tensor, "a tensor of predictions")
+    require_kind(certificate.radius, Tensor, "a tensor of radii")
     shapes = tuple(certificate.prediction.shape), tuple(certificate.radius.shape)
     assert shapes == ((len(x),),) * 2, f"shapes {shapes} for {len(x)} images"
     assert certificate.prediction.dtype == torch.int64, f"predictions are {certificate.prediction.dtype}"
     assert certificate.radius.dtype == torch.float64, f"the radius is {certificate.radius.dtype}"
-    assert not certificate.radius.requires_grad, "the radius hangs on a graph"
+    assert not certificate.radius.requires_grad, "the radius still requires a gradient"
     assert bool((certificate.radius.isfinite() & (certificate.radius >= 0)).all()), "a radius is negative or not finite"
     answered = certificate.prediction != ABSTAIN
     assert torch.equal(answered, certificate.radius > 0), "a radius without a prediction, or the other way round"
@@ -125,7 +128,7 @@ def check_works_for_classes_and_dtypes(certifier: Certifier) -> None:
 
 
 def check_samples_are_what_the_model_was_asked(certifier: Certifier) -> None:
-    """Whoever counts through a wrapper counts the samples that the certificate tells of."""
+    """Whoever counts through a wrapper counts the samples that the certificate reports."""
     if not certifier.smoothed:
         assert certifier(smooth(), images(7)).samples is None, "samples without noise"
         return
@@ -141,9 +144,9 @@ def check_never_claims_more_than_the_distance_to_a_half_space(certifier: Certifi
     x, y = half_space_points(model, 40, scale=0.1)
     certificate = check_is_a_certificate(certifier, model, x)
     assert bool((certificate.radius <= half_space_distance(model, x, certifier.norm) * (1 + 1e-9)).all()), (
-        "claims too much"
+        "a radius exceeds the distance to the boundary"
     )
-    assert bool((certificate.radius > 0).any()), "claims nothing"
+    assert bool((certificate.radius > 0).any()), "no radius is positive"
     answered = certificate.prediction != ABSTAIN
     assert torch.equal(certificate.prediction[answered], y[answered]), "certifies the wrong class"
 
@@ -161,7 +164,9 @@ def check_never_claims_more_than_the_distance_to_another_class(certifier: Certif
         apart = torch.linalg.vector_norm(rows[:, None] - rows, DUALS[certifier.norm], dim=2)
         away = (logits.amax(1, keepdim=True) - logits) / apart[logits.argmax(1)]
         distance = away.masked_fill(away.isnan(), torch.inf).amin(1)
-        assert bool((certificate.radius <= distance * (1 + 1e-9)).all()), "claims too much"
+        assert bool((certificate.radius <= distance * (1 + 1e-9)).all()), (
+            "a radius exceeds the distance to the boundary"
+        )
 
 
 def check_no_attack_succeeds_inside(certifier: Certifier) -> None:

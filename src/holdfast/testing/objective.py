@@ -10,9 +10,9 @@ from torch import Tensor
 from holdfast.promises import broken_promise
 from holdfast.rng import Streams
 from holdfast.testing.networks import frozen_norm, images, labels, linear, normed
-from holdfast.testing.trial import same_values, try_promises
+from holdfast.testing.trial import require_kind, same_values, try_promises
 from holdfast.testing.untouched import same_module, same_random_states, same_tensors
-from holdfast.types import Objective
+from holdfast.types import Objective, Terms
 
 COUNT = 9
 """Examples of a batch."""
@@ -42,7 +42,9 @@ def check_trains(objective: Objective) -> None:
     """A finite scalar whose gradient reaches every parameter, with parts that are finite too."""
     model, (x, y) = normed(dropout=0.0).train(), batch()
     terms = objective(model, x, y, rng=Streams(0, "", COUNT))
+    require_kind(terms, Terms, "Terms")
     for name, part in {"the total": terms.total, **terms.parts}.items():
+        require_kind(part, Tensor, f"{name} to be a tensor")
         assert part.shape == (), f"{name} has shape {tuple(part.shape)}, expected a scalar"
         assert bool(part.isfinite()), f"{name} is not finite"
     weights = dict(model.named_parameters())

@@ -20,16 +20,18 @@ from torch import nn
 
 from holdfast.checks import Check
 from holdfast.data.dataset import Split
+from holdfast.promises import broken_promise
 from holdfast.questions.answers import COMMON, Answer, AnswerKey, Answers, Store
 from holdfast.questions.asking import Inquiry, answer_of, ask, digest_of, prepare
 from holdfast.questions.docs import fields, summary
-from holdfast.questions.question import Companion, Context, Needs, PerExample, Question
+from holdfast.questions.question import Companion, Context, InRecords, Needs, PerExample, Question
 from holdfast.recipe.plain import describe
 from holdfast.show.html import parts_of
 from holdfast.show.items import Item
 from holdfast.show.plain import to_plain
 from holdfast.show.table import Table
 from holdfast.show.terminal import rich_table
+from holdfast.testing.trial import try_promises
 from holdfast.testing.untouched import same_module, same_random_states
 
 TOLERANCE = 1e-9
@@ -78,10 +80,14 @@ class Trial:
 
 
 def check_question(question: Question, model: nn.Module, split: Split, **around: Any) -> None:
-    """Try every promise on one question; further arguments are those of `Trial`."""
-    trial = Trial(question=question, model=model, split=split, **around)
-    for check in CHECKS:
-        check(trial)
+    """Try every promise on one question; further arguments are those of `Trial`.
+
+    Raises:
+        AssertionError: naming the first promise that it breaks.
+    """
+    problem = broken_promise(Question, question)
+    assert problem is None, problem
+    try_promises(question, CHECKS, of=Trial(question=question, model=model, split=split, **around))
 
 
 def check_documented(trial: Trial) -> None:
@@ -94,6 +100,7 @@ def check_documented(trial: Trial) -> None:
     assert kind.title, "title: expected a heading"
     assert isinstance(kind.needs, Needs), "needs: expected one of Needs"
     measurement = trial.inquiry().measurement
+    assert isinstance(measurement, PerExample | InRecords), "expected `measure` with `columns` or `axes`"
     named = measurement.columns if isinstance(measurement, PerExample) else measurement.axes
     assert named is not None, "columns or axes: expected names"
 
@@ -110,7 +117,8 @@ def check_names_its_columns(trial: Trial) -> None:
     measurement = trial.inquiry().measurement
     if isinstance(measurement, PerExample):
         rows = measured(trial).rows
-        assert set(rows.columns) - set(COMMON) == set(measurement.columns), f"columns: {rows.columns}"
+        columns, expected = set(rows.columns) - set(COMMON), set(measurement.columns)
+        assert columns == expected, f"`measure` returned {sorted(columns)}; expected {sorted(expected)}"
         assert rows["example"].to_list() == sorted(trial.split.index.tolist()), "expected every example once, in order"
 
 

@@ -17,6 +17,7 @@ def try_promises(
     promises: Iterable[Callable[..., Any]],
     *,
     options: Mapping[Callable[..., Any], Mapping[str, Any]] | None = None,
+    of: object = None,
 ) -> None:
     """Try promises on a method.
 
@@ -24,17 +25,24 @@ def try_promises(
         method: an attack, an objective, ...
         promises: functions of it, whose docstrings state them.
         options: further arguments of some.
+        of: what the promises are functions of, in place of the method itself.
 
     Raises:
         AssertionError: naming the method, the first promise that it breaks, and how.
     """
     for promise in promises:
         try:
-            promise(method, **(options or {}).get(promise, {}))
-        except AssertionError as error:
+            promise(method if of is None else of, **(options or {}).get(promise, {}))
+        except Exception as error:  # a foreign method may raise anything
+            how = str(error) if isinstance(error, AssertionError) else f"raised {type(error).__name__}: {error}"
             name = getattr(method, "__name__", type(method).__name__)
             stated = (inspect.getdoc(promise) or "").partition("\n")[0]
-            raise AssertionError(f"{name} breaks the promise {promise.__name__} ({stated}): {error}") from error
+            raise AssertionError(f"{name} breaks the promise {promise.__name__} ({stated}): {how}") from error
+
+
+def require_kind(value: object, kind: type[Any], what: str) -> None:
+    """Fail where a method returns something of another kind."""
+    assert isinstance(value, kind), f"expected {what}; got {'None' if value is None else type(value).__name__}"
 
 
 def same_values(one: Tensor, other: Tensor, what: str, *, relative: float = 0.0, absolute: float = 1e-9) -> None:
