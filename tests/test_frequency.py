@@ -4,6 +4,7 @@ import pytest
 import torch
 from scipy.fft import dctn, idctn
 
+from holdfast import frequency
 from holdfast.errors import DataError
 from holdfast.frequency import (
     LONGEST,
@@ -213,3 +214,23 @@ def test_filters_compute_in_float64_and_round_once():
     x = images(3, (3, 32, 32), dtype=torch.float32)
     for change in (low_pass, energy_filter):
         assert torch.equal(change(x, 0.6), change(x.double(), 0.6).float())
+
+
+@pytest.mark.parametrize("mode", [lambda: torch.device("meta"), torch.inference_mode], ids=["meta", "inference"])
+def test_what_is_kept_does_not_depend_on_the_mode_of_the_first_call(mode):
+    size, long = (9, 11), LONGEST + 3  # of no other test
+    x = images(2, (1, *size)).requires_grad_()
+    _forget()
+    with mode():
+        kept = (
+            dct_matrix(size[0], x.detach()), radial_rank(*size), low_pass_mask(*size, 0.5), bands(*size, 3),
+            low_pass_mask(*size, 0.5, "radius"), dct(x.detach()), dct_1d(torch.zeros(long, device="cpu")),
+        )  # fmt: skip
+    assert {tensor.device.type for tensor in kept} == {"cpu"}
+    low_pass(x, 0.5).sum().backward()
+    assert x.grad is not None
+
+
+def _forget():
+    for function in (frequency._dct_matrix, radial_rank, low_pass_mask, bands):
+        function.cache_clear()

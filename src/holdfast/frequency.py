@@ -22,8 +22,9 @@ Reference:
 from __future__ import annotations
 
 import math
-from functools import lru_cache
-from typing import Literal, get_args
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from typing import Literal, ParamSpec, cast, get_args
 
 import torch
 from torch import Tensor
@@ -48,12 +49,27 @@ GRID = 2.0**-32
 """Magnitudes that round to the same multiple of this are equal, so that rounding does not decide between them."""
 
 
+P = ParamSpec("P")
+
+
+def _kept(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
+    """Keep what a function makes as tensors of the CPU that autograd takes, whatever the mode of the first call."""
+
+    @lru_cache(maxsize=64)
+    @wraps(function)
+    def made(*args: P.args, **kwargs: P.kwargs) -> Tensor:
+        with torch.device("cpu"), torch.inference_mode(mode=False):
+            return function(*args, **kwargs)
+
+    return cast(Callable[P, Tensor], made)
+
+
 def dct_matrix(size: int, like: Tensor) -> Tensor:
     """The orthogonal matrix C, (size, size), row k the k-th frequency; computed in float64, dtype as `like`."""
     return _dct_matrix(size).to(like, copy=True)
 
 
-@lru_cache(maxsize=64)
+@_kept
 def _dct_matrix(size: int) -> Tensor:
     k = torch.arange(size, dtype=torch.float64)[:, None]
     j = torch.arange(size, dtype=torch.float64)[None]
@@ -87,7 +103,7 @@ def inverse_dct_1d(coefficients: Tensor) -> Tensor:
 
 def _turns(size: int, like: Tensor) -> Tensor:
     r""":math:`\sqrt{a_k / d}\, e^{-i \pi k / 2d}`, by which the reordered signal's transform differs (Makhoul 1980)."""
-    k = torch.arange(size, dtype=torch.float64)
+    k = torch.arange(size, dtype=torch.float64, device="cpu")
     length = torch.full_like(k, math.sqrt(2 / size))
     length[0] *= math.sqrt(0.5)
     return torch.polar(length, -math.pi / (2 * size) * k).to(like.device, torch.complex(like[:0], like[:0]).dtype)
@@ -103,7 +119,7 @@ def inverse_dct(coefficients: Tensor) -> Tensor:
     return inverse_dct_1d(inverse_dct_1d(coefficients.mT).mT)
 
 
-@lru_cache(maxsize=64)
+@_kept
 def radial_rank(height: int, width: int) -> Tensor:
     """Place of each coefficient in the radial order, (height, width): 0 is the mean; ties are broken by index."""
     order = _squared_radius(height, width).flatten().argsort(stable=True)
@@ -118,7 +134,7 @@ def _squared_radius(height: int, width: int) -> Tensor:
     return (i * width) ** 2 + (j * height) ** 2
 
 
-@lru_cache(maxsize=64)
+@_kept
 def low_pass_mask(height: int, width: int, share: float, rule: Rule = "rank") -> Tensor:
     """The coefficients that stay when a share of them, those of the highest frequencies, is removed, (height, width).
 
@@ -171,7 +187,7 @@ def energy_mask(coefficients: Tensor, share: float) -> Tensor:
     return stays.view(len(coefficients), 1, *coefficients.shape[-2:])
 
 
-@lru_cache(maxsize=64)
+@_kept
 def bands(height: int, width: int, count: int = 10, rule: Rule = "rank") -> Tensor:
     """Number of the band of each coefficient, (height, width), from 0, the lowest frequencies, to `count` - 1.
 
