@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache, wraps
-from typing import Literal, ParamSpec, cast, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -49,19 +49,16 @@ GRID = 2.0**-32
 """Magnitudes that round to the same multiple of this are equal, so that rounding does not decide between them."""
 
 
-P = ParamSpec("P")
-
-
-def _kept(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
+def _kept(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Keep what a function makes as tensors of the CPU that autograd takes, whatever the mode of the first call."""
 
     @lru_cache(maxsize=64)
     @wraps(function)
-    def made(*args: P.args, **kwargs: P.kwargs) -> Tensor:
+    def made(*args: Any, **kwargs: Any) -> Tensor:
         with torch.device("cpu"), torch.inference_mode(mode=False):
             return function(*args, **kwargs)
 
-    return cast(Callable[P, Tensor], made)
+    return made
 
 
 def dct_matrix(size: int, like: Tensor) -> Tensor:

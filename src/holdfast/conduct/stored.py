@@ -80,11 +80,9 @@ class StoredRun:
                 say how to build them.
             trust: as in `load`.
         """
-        if isinstance(into, type) or not isinstance(into, nn.Module | None):
-            got = f"the class {into.__name__}" if isinstance(into, type) else type(into).__name__
-            raise ModelError(f"into: expected a network; got {got}")
         if into is None:
             return self.load(weights, trust=trust).model.eval()
+        _require_network(into)
         load_weights(into, self._file(weights))
         return into.eval()
 
@@ -135,6 +133,12 @@ class StoredRun:
     def report(self, out: Path | str | None = None) -> Path:
         """Write the report of this run alone; `report.html` in its directory unless stated otherwise."""
         return write_report([self.path], self.path / "report.html" if out is None else Path(out))
+
+
+def _require_network(into: Any) -> None:
+    if not isinstance(into, nn.Module):
+        got = f"the class {into.__name__}" if isinstance(into, type) else type(into).__name__
+        raise ModelError(f"into: expected a network; got {got}")
 
 
 def load_run(path: Path | str) -> StoredRun:

@@ -41,7 +41,7 @@ class AtWork:
 
     def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams) -> Terms:
         """Terms of a batch."""
-        terms = self.objective(model, x, y, rng=rng)
+        terms: Terms = self.objective(model, x, y, rng=rng)
         if problem := _problem(terms):
             raise TrainingError(f"objective {type(self.settings).__name__}: {problem}")
         return terms
@@ -68,7 +68,8 @@ def _problem(terms: Any) -> str | None:
     """Why training cannot go on with what an objective returns."""
     if not isinstance(terms, Terms):
         return f"expected Terms; got {type(terms).__name__}"
-    for name, part in {"total": terms.total, **terms.parts}.items():
+    tensors: dict[str, Any] = {"total": terms.total, **terms.parts}
+    for name, part in tensors.items():
         if not isinstance(part, Tensor):
             return f"expected {name} to be a scalar tensor; got {type(part).__name__}"
         if part.numel() != 1:
