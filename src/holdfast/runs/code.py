@@ -13,6 +13,8 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import invalidate_caches
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any
 
@@ -167,23 +169,38 @@ def _networks(recipe: Recipe) -> list[Architecture]:
 
 
 def _file(module: str) -> Path | None:
-    """The file of a module, found as an import would find it, without importing anything."""
-    parts, here = module.split("."), os.getcwd()
-    for place in (*(place for place in sys.path if place not in ("", here)), here):  # the order of `Python`
-        base = Path(place).joinpath(*parts)
-        for file in (base / "__init__.py", base.with_suffix(".py")):
-            if all(parts) and file.is_file():
-                return file
-    return None
+    """The file of a module."""
+    specs = _specs(module)
+    return Path(str(specs[-1].origin)) if specs and specs[-1].has_location else None
+
+
+def _specs(module: str) -> list[ModuleSpec]:
+    """Where an import would take a module and the packages around it from, without importing anything.
+
+    Empty where the module would not be imported.
+    """
+    here, specs = os.getcwd(), []
+    path: Sequence[str] = [*(place for place in sys.path if place not in ("", here)), here]  # the order of `imported`
+    invalidate_caches()
+    for part in module.split("."):  # each by its last name: the full one would look for its package in `sys.modules`
+        spec = PathFinder.find_spec(part, path) if part else None
+        if spec is None:
+            return []
+        specs.append(spec)
+        path = spec.submodule_search_locations or ()
+    return specs
+
+
+def _source(spec: ModuleSpec) -> bytes:
+    """The content of a module's file; empty for what has none."""
+    read = getattr(spec.loader, "get_data", None)
+    return bytes(read(spec.origin)) if read is not None and spec.has_location else b""
 
 
 def fingerprints(recipes: Sequence[Recipe | Any]) -> set[str]:
     """What tells recipes and the code they run from others: one of each recipe, one of each call with its modules."""
     texts = [to_yaml(recipe, type(recipe)).encode() for recipe in recipes]
-    for call, file in code_of(recipes).items():
-        levels = call.partition(":")[0].count(".")
-        around = [] if file is None else [*file.parents][: levels + 1]
-        sources = [file, *(place / "__init__.py" for place in around)]
-        content = [source.read_bytes() for source in sources if source is not None and source.is_file()]
+    for call in code_of(recipes):
+        content = map(_source, _specs(call.partition(":")[0]))
         texts.append(b"\0".join([call.encode(), *content]))
     return {hashlib.sha256(text).hexdigest() for text in texts}
