@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 import torch
+from torch import nn
 
 import holdfast
 from holdfast.attacks import PGD, Transfer
@@ -23,8 +24,8 @@ from holdfast.promises import (
     require_attack,
     require_certifier,
     require_check,
-    require_kept,
     require_objective,
+    require_protocol,
 )
 from holdfast.questions import Question
 from holdfast.questions.gradient_norm import GradientNorm
@@ -90,12 +91,13 @@ def quiet(x):
     ("value", "sentence"),
     [
         (NoThreat(), "expected an attack, certifier or corruption; NoThreat has no `threat`"),
-        (NoRng(), "NoRng takes no `rng` in its call"),
-        (NoTarget(), "NoTarget takes no `target` in its call"),
-        (NoLabels(), "NoLabels cannot be called with (model, x, y, target=..., rng=...), but with (model, x, *"),
+        (NoRng(), "NoRng: its call does not accept `rng`"),
+        (NoTarget(), "NoTarget: its call does not accept `target`"),
+        (NoLabels(), "NoLabels must accept (model, x, y, target=..., rng=...); its signature is (model, x, *"),
         (NoCall(), "NoCall cannot be called"),
         (NoNorm(), "NoNorm has no `norm`"),
-        (quiet, "quiet takes no `rng` in its call"),
+        (quiet, "quiet: its call does not accept `rng`"),
+        (nn.Dropout(), "expected an attack, certifier or corruption; Dropout: its call does not accept `rng`"),
         (Kept, "got the class Kept; make an instance, Kept(...)"),
         (torch.zeros(1), "Tensor cannot be called"),
     ],
@@ -126,12 +128,12 @@ def test_checks_hear_what_is_missing(value, sentence):
         (None, Margin()),
     ],
 )
-def test_who_keeps_the_protocol_hears_nothing(protocol, value):
+def test_who_satisfies_the_protocol_hears_nothing(protocol, value):
     assert broken_promise(protocol, value) is None
-    assert require_kept(protocol, value, "here") is value
+    assert require_protocol(protocol, value, "here") is value
 
 
-def test_every_family_of_ours_keeps_its_protocol():
+def test_every_family_of_ours_satisfies_its_protocol():
     attacks = {
         name: make(Linf(0.1)) for name, make in cheap.ATTACKS.items() if "linf" not in cheap.REFUSES.get(name, ())
     }
@@ -152,7 +154,7 @@ def test_every_family_of_ours_keeps_its_protocol():
     ("require", "value", "sentence"),
     [
         (require_attack, Margin(), "attack: expected an attack; Margin has no `threat`"),
-        (require_objective, quiet, "objective: expected an objective; quiet takes no `rng` in its call"),
+        (require_objective, quiet, "objective: expected an objective; quiet: its call does not accept `rng`"),
         (require_objective, Standard, "got the class Standard; make an instance, Standard(...)"),
         (require_certifier, Standard(), "certifier: expected a certifier; Standard has no `norm`"),
     ],
@@ -168,7 +170,9 @@ def test_objects_in_a_recipe_that_was_made_in_python_are_looked_at_too(tmp_path)
     with pytest.raises(RecipeError, match=r"tiny/seed-0: checks\[2\]: .*NoThreat has no `threat`"):
         next(holdfast.run(lacking, out=tmp_path))
     lacking = replace(recipe, train=replace(recipe.train, objective=quiet))
-    with pytest.raises(RecipeError, match=r"train.objective: expected an objective; quiet takes no `rng`"):
+    with pytest.raises(
+        RecipeError, match=r"train.objective: expected an objective; quiet: its call does not accept `rng`"
+    ):
         next(holdfast.run(lacking, out=tmp_path))
 
 

@@ -59,6 +59,7 @@ def test_packages_add_names_that_are_imported_when_used(plugged):
     ("module", "target", "message"),
     [
         ("raise OSError('no licence')", "broken:Attack", "cannot import 'broken': OSError: no licence"),
+        ("raise SystemExit(3)", "broken:Attack", "cannot import 'broken': SystemExit: 3"),
         ("", "broken:Attack", "module 'broken' has no 'Attack'"),
         ("class Attack: pass", "broken:Attack", "expected a frozen dataclass"),
         ("", "broken", "expected 'package.module:Name', got 'broken'"),

@@ -20,6 +20,9 @@ from holdfast.errors import RecipeError
 
 Entry = TypeVar("Entry")
 
+RESERVED = "python"
+"""The name that stands for third-party code by its import path in every family."""
+
 
 @dataclass(frozen=True)
 class Target:
@@ -27,7 +30,7 @@ class Target:
 
     Args:
         path: `package.module:Name`.
-        fields: with which the class is called; None for what is there itself.
+        fields: with which the class is called; None to take the object as it is.
         package: that declares the name as an entry point; empty for holdfast.
     """
 
@@ -44,7 +47,7 @@ class Target:
         """Import it.
 
         Raises:
-            RecipeError: if code of others cannot be imported, or is not what a recipe can use.
+            RecipeError: if third-party code cannot be imported, or is not what a recipe can use.
         """
         if not self.package:
             entry = getattr(import_module(self.module), self.path.partition(":")[2])
@@ -99,6 +102,11 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
                     f"{self.family}: '{name}' is {ours}an entry point of {others}; uninstall what you do not need, or "
                     "ask its author for another name"
                 )
+            if name == RESERVED and targets[0].package:
+                raise RecipeError(
+                    f"{self.family}: '{name}' is an entry point of {targets[0].package}, but stands for an import path "
+                    "in every recipe; uninstall it, or ask its author for another name"
+                )
             self._loaded[name] = self._load(name, targets[0])
         return self._loaded[name]
 
@@ -141,9 +149,9 @@ def installed() -> Mapping[str, Mapping[str, Sequence[Target]]]:
     """
     groups: dict[str, dict[str, list[Target]]] = {}
     packages: set[str] = set()
-    for one in distributions(path=_elsewhere()):
+    for one in distributions(path=_path_without_working_directory()):
         if "[holdfast." not in (one.read_text("entry_points.txt") or "") or one.metadata["Name"] in packages:
-            continue  # of a package that is there twice, Python imports the first
+            continue  # of a package that is installed twice, Python imports the first
         packages.add(package := one.metadata["Name"])
         for point in one.entry_points:
             groups.setdefault(point.group, {}).setdefault(point.name, []).append(Target(point.value, package=package))
@@ -151,7 +159,7 @@ def installed() -> Mapping[str, Mapping[str, Sequence[Target]]]:
 
 
 def imported(path: str, *, installed_only: bool = False, word: str = "Name") -> Any:
-    """What `package.module:Name` of others is.
+    """Import the third-party object `package.module:Name`.
 
     Args:
         path: the name.
@@ -168,24 +176,30 @@ def imported(path: str, *, installed_only: bool = False, word: str = "Name") -> 
         invalidate_caches()
         with _working_directory_hidden() if installed_only else working_directory_importable():
             module = import_module(module_name)
-    except Exception as error:  # code of others may raise anything while it is imported
-        text = str(error).strip().partition("\n")[0]
-        line = f"{type(error).__name__}: {text}" if text else type(error).__name__
-        raise RecipeError(f"cannot import '{module_name}': {line}") from error
+    except (Exception, SystemExit) as error:  # third-party code may raise anything while it is imported
+        raise RecipeError(f"cannot import '{module_name}': {one_line(error)}") from error
     if not callable(getattr(module, name, None)):
         what = "has no callable" if hasattr(module, name) else "has no"
         raise RecipeError(f"module '{module_name}' {what} '{name}'")
     return getattr(module, name)
 
 
+def one_line(error: BaseException) -> str:
+    """The type of an error and the first line of its message."""
+    text = str(error).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
 def require_usable(entry: Any, path: str) -> Any:
-    """Refuse a class whose fields no recipe could state."""
-    if isinstance(entry, type) and not is_dataclass(entry):
-        raise RecipeError(f"expected a frozen dataclass, an instance of one or a function; '{path}' is another class")
+    """Refuse a class whose fields no recipe could state, and methods that may change after they were read."""
+    frozen = is_dataclass(entry) and entry.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    if (is_dataclass(entry) or isinstance(entry, type)) and not frozen:
+        what = "is a dataclass that is not frozen" if is_dataclass(entry) else "is another class"
+        raise RecipeError(f"expected a frozen dataclass, an instance of one or a function; '{path}' {what}")
     return entry
 
 
-def _elsewhere() -> list[str]:
+def _path_without_working_directory() -> list[str]:
     """Where modules come from, without the working directory."""
     here = os.path.realpath(os.getcwd())
     return [place for place in sys.path if place and os.path.realpath(place) != here]
@@ -194,7 +208,7 @@ def _elsewhere() -> list[str]:
 @contextmanager
 def _working_directory_hidden() -> Iterator[None]:
     """Let no module come from the working directory."""
-    before, hidden = list(sys.path), _elsewhere()
+    before, hidden = list(sys.path), _path_without_working_directory()
     sys.path[:] = hidden
     try:
         yield

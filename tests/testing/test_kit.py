@@ -106,7 +106,7 @@ class Unlike:
     ("check", "sentence"),
     [
         (check_attack, "expected an attack; Unlike has no `threat`"),
-        (check_objective, "expected an objective; Unlike takes no `rng` in its call"),
+        (check_objective, "expected an objective; Unlike: its call does not accept `rng`"),
         (check_certifier, "expected a certifier; Unlike has no `norm`"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Methods of others that a recipe names, `python: {at: package.module:Name, ...}`: mere names until they are allowed.
+"""Third-party methods in a recipe, `python: {at: package.module:Name, ...}`: kept as names until the user allows them.
 
 What a file says is read as an `Unresolved` choice, of which nothing is imported. `resolved` turns it into the method;
 whoever calls it has asked for the user's permission first (`holdfast.runs.code`).
@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.errors import RecipeError
-from holdfast.registry import imported, installed, require_usable
+from holdfast.registry import RESERVED, imported, installed, require_usable
 
-KEY, PLACE = "python", "at"
-"""The name that stands for code of others in every family, and the key of its place beside the method's fields."""
+KEY, PLACE = RESERVED, "at"
+"""The name that stands for third-party code in every family, and the key of its import path beside the fields."""
 
 
 @dataclass(frozen=True)
 class Unresolved:
-    """A choice that names code of others, itself or in one of its fields; nothing of it is imported.
+    """A choice that names third-party code, itself or in one of its fields; nothing of it is imported.
 
     Args:
         kind: the family that it is of.

@@ -15,7 +15,7 @@ from holdfast.recipe.strict import is_switch
 
 PLACED = {"type": "string", "pattern": "^[^:]+:[^:]+$"}
 FOREIGN = {
-    "description": "a method of others, package.module:Name with its fields; it needs --trust",
+    "description": "a third-party method, package.module:Name with its fields; it needs --trust",
     "anyOf": [PLACED, {"type": "object", "properties": {PLACE: PLACED}, "required": [PLACE]}],
 }
 NUMBER = {"type": ["number", "string"], "description": "a number, or a fraction such as 8/255"}
@@ -98,7 +98,8 @@ def _defined(title: str, make: typing.Callable[[], dict[str, Any]], definitions:
 def _family(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     """One name, alone or with its fields, or a sweep over several."""
     entries = {name: _entry(entry, definitions) for name, entry in FAMILIES[kind].usable()}
-    properties = {KEY: FOREIGN, **entries}
+    by_path = {"anyOf": [FOREIGN, entries[KEY]]} if KEY in entries else FOREIGN
+    properties = {**entries, KEY: by_path}
     named = {"type": "object", "properties": properties, "additionalProperties": False, "minProperties": 1}
     return {"anyOf": [{"enum": sorted(entries)}, {**named, "maxProperties": 1}, EACH, RANGE]}
 

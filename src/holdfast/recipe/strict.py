@@ -2,7 +2,7 @@
 
 A field typed with a protocol (`Threat`, `Attack`, ...) is a choice by name: `pgd`, `{pgd: {steps: 20}}`, and, where the
 first field is all there is to say, `{linf: 8/255}`. An optional group whose fields have defaults may be `true`.
-A choice that names code of others (`python: ...`) stays `Unresolved` unless the caller states that the code is allowed.
+A choice that names third-party code (`python: ...`) stays `Unresolved` unless the caller states that it is allowed.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from holdfast.errors import HoldfastError, RecipeError, unknown
 from holdfast.promises import broken_promise
 from holdfast.recipe.foreign import KEY, PLACE, Unresolved, method_at, names_code, names_package, place_and_fields
 from holdfast.recipe.schema import FAMILIES, Seconds, hints_of
+from holdfast.registry import one_line
 from holdfast.types import Architecture
 
 REMEDIES = {
@@ -49,7 +50,7 @@ def parse(
         kind: what is expected.
         value: dictionaries, lists, numbers and strings.
         where: names the place of a path, such as file and line.
-        code_allowed: whether code of others that the value names may be imported; without it such choices are
+        code_allowed: whether third-party code that the value names may be imported; without it such choices are
             `Unresolved`.
         stored: whether a file of results says it: then choices of packages, installed or not, are `Unresolved`, too,
             since much can be done without them.
@@ -106,7 +107,7 @@ def _record(kind: Any, build: Callable[..., Any], *, partly: bool = False) -> An
 
     Args:
         kind: the dataclass.
-        build: makes the object of the fields that were said.
+        build: makes the object of the fields that were given.
         partly: whether fields without a default may be missing, since `build` knows them.
     """
     hints = hints_of(kind)
@@ -125,7 +126,7 @@ def _record(kind: Any, build: Callable[..., Any], *, partly: bool = False) -> An
 
     names = [f.name for f in own]
     first = hints[names[0]] if names else None
-    return Annotated[model, BeforeValidator(partial(_spelled_out, names, first)), AfterValidator(construct)]
+    return Annotated[model, BeforeValidator(partial(_expanded, names, first)), AfterValidator(construct)]
 
 
 def is_switch(kind: Any) -> bool:
@@ -150,7 +151,7 @@ def _entry(kind: Any, name: str) -> TypeAdapter[Any]:
 
 @cache
 def _foreign_entry(place: str) -> TypeAdapter[Any]:
-    """The same for a method of others, which is imported here."""
+    """The same for a third-party method, which is imported here."""
     return _reader(method_at(place), place)
 
 
@@ -169,9 +170,9 @@ def _reader(entry: Any, name: str) -> TypeAdapter[Any]:
 
 
 def _choose(kind: Any, value: Any, info: ValidationInfo) -> Any:
-    """One name of a family, with its fields; an object from Python is taken as it is if it keeps the protocol."""
+    """One name of a family, with its fields; an object from Python is taken as it is if it satisfies the protocol."""
     if _is_object(value):
-        return _require_kept(kind, value)
+        return _require_protocol(kind, value)
     if isinstance(value, str):
         value = {value: {}}
     if not isinstance(value, Mapping) or len(value) != 1:
@@ -193,15 +194,16 @@ def _choose(kind: Any, value: Any, info: ValidationInfo) -> Any:
 
 def _read(kind: Any, name: Any, fields: Any, reading: _Reading) -> Any:
     """What stands under a name, with what is wrong as an error at its place."""
-    own = name in FAMILIES[kind]
+    own = name in FAMILIES[kind] and not (name == KEY and isinstance(fields, Mapping) and PLACE in fields)
     if not own and name != KEY:
         raise _problem(unknown(name, FAMILIES[kind]), type_=UNAVAILABLE)
+    third_party = not own or bool(FAMILIES[kind].package(name))
     try:
         if not reading.code_allowed and names_code(fields if own else {name: fields}):
             return Unresolved(kind, {name: fields}, reading.stored)
         place, fields = (name, fields) if own else place_and_fields(fields)
         reader = _entry(kind, name) if own else _foreign_entry(place)
-        return reader.validate_python({} if fields is None else fields, context=replace(reading, stored=False))
+        method = reader.validate_python({} if fields is None else fields, context=replace(reading, stored=False))
     except HoldfastError as error:
         raise _problem(str(error), name, type_=UNAVAILABLE) from None
     except PydanticError as error:
@@ -211,6 +213,11 @@ def _read(kind: Any, name: Any, fields: Any, reading: _Reading) -> Any:
         example = f"; write, for example, {{{name}: {{{beside}threat: {{linf: 8/255}}}}}}" if missing else ""
         unavailable = error.errors(include_url=False)[0]["type"] == UNAVAILABLE
         raise _problem(f"{sentence}{example}", name, *path, type_=UNAVAILABLE if unavailable else OTHER) from None
+    except Exception as error:
+        if not third_party:
+            raise
+        raise _problem(one_line(error), name) from error
+    return _require_protocol(kind, method, name) if third_party else method
 
 
 def _is_object(value: Any) -> bool:
@@ -218,14 +225,14 @@ def _is_object(value: Any) -> bool:
     return not isinstance(value, str | int | float | Mapping | list | tuple | None)
 
 
-def _require_kept(kind: Any, value: Any) -> Any:
-    """An object of Python that keeps the protocol of a family."""
+def _require_protocol(kind: Any, value: Any, *key: Any) -> Any:
+    """An object of Python, or a method at a key, that satisfies the protocol of a family."""
     if problem := broken_promise(kind, value):
-        raise _problem(problem)
+        raise _problem(problem, *key)
     return value
 
 
-def _spelled_out(names: list[str], first: Any, value: Any) -> Any:
+def _expanded(names: list[str], first: Any, value: Any) -> Any:
     """Fields by name; or the first field's value, or one name of its family, standing for the whole."""
     if isinstance(value, Mapping):
         strange = [key for key in value if key not in names]
