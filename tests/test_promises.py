@@ -14,7 +14,7 @@ from holdfast.certify import Margin
 from holdfast.checks import Check
 from holdfast.corruptions import GaussianNoise
 from holdfast.data import Source
-from holdfast.errors import RecipeError
+from holdfast.errors import CheckpointError, RecipeError
 from holdfast.losses import cross_entropy
 from holdfast.models import Architecture
 from holdfast.models.mlp import MLP
@@ -174,6 +174,34 @@ def test_objects_in_a_recipe_that_was_made_in_python_are_looked_at_too(tmp_path)
         RecipeError, match=r"train.objective: expected an objective; quiet: its call does not accept `rng`"
     ):
         next(holdfast.run(lacking, out=tmp_path))
+
+
+@dataclass(frozen=True)
+class Flat:
+    """An architecture of the user."""
+
+    width: int = 3
+
+    def __call__(self, shape, classes):
+        return nn.Sequential(nn.Flatten(), nn.Linear(64, self.width), nn.Linear(self.width, classes))
+
+
+def test_an_architecture_in_a_recipe_in_python_is_an_object(tmp_path):
+    recipe = {**RECIPE, "model": Flat(), "checks": ["clean"]}
+    list(holdfast.run(recipe, out=tmp_path))
+    list(holdfast.run(recipe, out=tmp_path))  # it goes on
+    assert set(holdfast.load_run(tmp_path / "tiny/seed-0").ledger["check"]) == {"clean"}
+    with pytest.raises(CheckpointError, match=r"calls tests\.test_promises:Flat"):
+        holdfast.load_model(tmp_path / "tiny/seed-0")
+    assert holdfast.load_model(tmp_path / "tiny/seed-0", trust=True).model[1].out_features == 3
+
+
+def test_a_network_in_the_place_of_an_architecture_is_one_line(tmp_path):
+    (read,) = holdfast.load_recipes(written(RECIPE, tmp_path) / "tiny.yaml")
+    sentence = "model: expected an architecture, which makes a network; got a network; train it with holdfast.fit"
+    for recipe in ({**RECIPE, "model": nn.Flatten()}, replace(read, model=nn.Flatten())):
+        with pytest.raises(RecipeError, match=sentence):
+            next(holdfast.run(recipe, out=tmp_path))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -65,13 +65,13 @@ def _requests(
 ) -> Iterator[Request]:
     """A request for each run, or one for a network from elsewhere."""
     if not runs:
-        yield Request(verb="analyse", network=network, images=images, work=work)
+        yield Request(verb="analyse", network=network, images=images, work=work, runs_checks=False)
         return
     own = dataclasses.replace(images, subset=None, first=None)  # questions choose among the images of the run
     if images.subset is not None and images.first is not None:
         raise RecipeError("analyse: expected --subset or --first; got both")
     for run in _runs(runs):
-        yield Request(verb="analyse", run=run, network=network, images=own, work=work)
+        yield Request(verb="analyse", run=run, network=network, images=own, work=work, runs_checks=False)
 
 
 def _options(kind: Any) -> Iterator[inspect.Parameter]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +20,12 @@ if TYPE_CHECKING:
 
     import torch
 
+    from holdfast.checks import Check
     from holdfast.conduct.jobs import Job
     from holdfast.conduct.ready import Ready
     from holdfast.recipe.schema import DataRecipe
     from holdfast.runs.card import Card
+    from holdfast.runs.code import TrustedCode
     from holdfast.runs.directory import Run
     from holdfast.runs.foreign import Foreign
     from holdfast.runs.splits import Splits
@@ -107,21 +111,52 @@ def own(
     loaded = load_model(path, trust=request.work.trust)
     recipe = replace(loaded.card.recipe, evaluate=request.how(loaded.card.recipe.evaluate))
     other = request.data((data or recipe.data).source)
-    images = resolved(other or data or recipe.data, f"{loaded.card.file}: data", trust=request.work.trust)
+    stated = other or data or recipe.data
+    tested = replace(stated, augment=())  # which only training needs
+    images = resolved(tested, f"{loaded.card.file}: data", trust=request.work.trust)
     recipe = replace(recipe, model=resolved(recipe.model, trust=request.work.trust))
     splits = _for_network(prepare(images, recipe.seed, request.images.data_root), loaded.card, path)
     chosen = recipe.checks if request.checks is None else tuple(read_checks(request.checks, "--checks"))
-    chosen = resolved(chosen, f"{loaded.card.file}: checks", trust=request.work.trust)
+    later = ResolvedWhenUsed(chosen, f"{loaded.card.file}: checks", request.work.trust)
+    chosen = tuple(later) if request.runs_checks else later
     if run is None and path.is_dir() and other is None:
         job = Job(recipe, Run(path), request.work.trust)
         splits = _in_its_run(job, splits, fresh=request.fresh)
         return Ready(job.run, subjects_of(job, splits), splits, chosen, recipe.evaluate, recipe.seed, device)
     if run is None or other is not None:
         run = Run(request.work.out / "evaluations" / f"{path.stem}-{loaded.card.hash[:8]}-{splits.name}{request.part}")
-    network = {"file": str(path), "data": plain(images, DataRecipe)}
+    network = {"file": str(path), "data": plain(stated, DataRecipe)}
     splits = _in_own_run(run, loaded, splits, network, recipe.evaluate.block, fresh=request.fresh)
     subject = Subject(loaded.model, run.path.name, "given", loaded.card.hash, request.work.trust)
     return Ready(run, [subject], splits, chosen, recipe.evaluate, recipe.seed, device)
+
+
+@dataclass(frozen=True)
+class ResolvedWhenUsed(Sequence["Check"]):
+    """Checks whose third-party code is asked about when the first of them is looked at.
+
+    Args:
+        stated: as they were read.
+        place: where that is, for messages.
+        trust: which code may run.
+    """
+
+    stated: tuple[Check, ...]
+    place: str
+    trust: TrustedCode
+
+    @cached_property
+    def _checks(self) -> tuple[Check, ...]:
+        from holdfast.runs.code import resolved
+
+        checks: tuple[Check, ...] = resolved(self.stated, self.place, trust=self.trust)
+        return checks
+
+    def __len__(self) -> int:
+        return len(self.stated)
+
+    def __getitem__(self, position: Any) -> Any:
+        return self._checks[position]
 
 
 def _for_network(splits: Splits, card: Card, path: Path) -> Splits:
@@ -236,7 +271,7 @@ def foreign(request: Request, network: Foreign, device: torch.device, run: Run |
 def _name(model: Any) -> str:
     """A network of a recipe in one word, such as `python:nets:make` or `lenet`."""
     ((kind, fields),) = model.items() if isinstance(model, dict) else ((model, {}),)
-    inner = fields.get("factory") or fields.get("name") if isinstance(fields, dict) else None
+    inner = fields.get("factory") or fields.get("at") or fields.get("name") if isinstance(fields, dict) else None
     return f"{kind}:{inner}" if inner else str(kind)
 
 

@@ -30,6 +30,7 @@ class Request:
         order: order of AutoAttack's components.
         budget: time to spend.
         fresh: whether earlier results are deleted.
+        runs_checks: whether the checks are run; questions may look at none of them.
     """
 
     verb: str
@@ -41,6 +42,7 @@ class Request:
     order: str | None = None
     budget: str | None = None
     fresh: bool = False
+    runs_checks: bool = True
 
     def __post_init__(self) -> None:
         if (self.run is None) == (self.network.model is None):

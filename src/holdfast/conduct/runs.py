@@ -16,9 +16,10 @@ from holdfast.conduct.jobs import Job, claim_jobs, prepared_images, subjects_of
 from holdfast.conduct.ranks import is_first
 from holdfast.conduct.ready import Ready, default_device, device_named, to_device
 from holdfast.conduct.training import Trained, Training, train, validate_before_training
+from holdfast.ensembles.of_runs import OfRuns
 from holdfast.errors import HoldfastError, LedgerError, ModelError, RecipeError, TrainingError
 from holdfast.halving import is_out_of_memory, release_memory
-from holdfast.promises import require_check, require_objective
+from holdfast.promises import require_check, require_objective, require_protocol
 from holdfast.recipe.foreign import Unresolved
 from holdfast.recipe.load import load_recipes, recipes_of
 from holdfast.recipe.schema import Recipe
@@ -26,6 +27,7 @@ from holdfast.report import write_report
 from holdfast.report.find import failed_runs, find_runs
 from holdfast.runs.code import code_of
 from holdfast.runs.splits import Splits
+from holdfast.types import Architecture
 
 
 @dataclass(frozen=True)
@@ -114,10 +116,8 @@ def run(
     recipes, place = _recipes(recipe, only), None if device is None else device_named(device)
     root = None if data_root is None else Path(data_root)
     with ExitStack() as locks:
-        code = frozenset(code_of(recipes)) if trust else frozenset()
-        jobs = claim_jobs(
-            recipes, Path(out), lambda one: locks.enter_context(one.lock()), fresh=fresh, trust=code or trust
-        )
+        code = frozenset(code_of(recipes)) if trust else False
+        jobs = claim_jobs(recipes, Path(out), lambda one: locks.enter_context(one.lock()), fresh=fresh, trust=code)
         yield from run_jobs(jobs, Path(out), data_root=root, device=place, several=bool(only))
 
 
@@ -143,6 +143,8 @@ def _recipes(recipe: Path | str | Mapping[str, Any] | Recipe | Sequence[Recipe],
 
 def _require_methods(recipe: Recipe) -> None:
     """Refuse objects of Python in a recipe that break the protocol of their place."""
+    if not isinstance(recipe.model, Unresolved | OfRuns):
+        require_protocol(Architecture, recipe.model, f"{recipe.name}: model")
     for number, check in enumerate(recipe.checks):
         require_check(check, f"{recipe.name}: checks[{number}]")
     if not isinstance(recipe.train.objective, Unresolved):

@@ -10,6 +10,8 @@ from torch import nn
 from holdfast.ensembles.of_runs import CompositeOfRuns
 from holdfast.errors import CheckpointError
 from holdfast.models.weights import copy_weights, read_tensors, require_fitting
+from holdfast.recipe import plain
+from holdfast.recipe.foreign import Unresolved
 from holdfast.runs.card import Card, read_card
 from holdfast.runs.code import TrustedCode, named_networks, require_trust, resolved
 from holdfast.runs.networks import new_network
@@ -39,13 +41,13 @@ def load_model(path: Path | str, *, trust: TrustedCode = False, of: Architecture
     """
     card = read_card(path)
     state = read_tensors(card.file)
-    stated = resolved(card.recipe.model, str(card.file), trust=trust, error=CheckpointError)
+    stated = _architecture(card, of, trust=trust)
     if of is not None and _unfitted(stated) != _unfitted(of):
         raise CheckpointError(
             f"{card.file}: expected weights of the network of the recipe, got those of another; "
             "restore the file, or start over with --fresh"
         )
-    for architecture in named_networks(card):
+    for architecture in (stated, *named_networks(card)[1:]):
         require_trust(architecture, str(card.file), trust=trust, error=CheckpointError)
     model = new_network(
         stated, card.shape, len(card.classes), seed=card.recipe.seed, bases=card.bases, trust=trust,
@@ -57,6 +59,15 @@ def load_model(path: Path | str, *, trust: TrustedCode = False, of: Architecture
     copy_weights(model, state, str(card.file))
     card.check(model.state_dict())
     return Loaded(model, card)
+
+
+def _architecture(card: Card, of: Architecture | None, *, trust: TrustedCode) -> Architecture:
+    """The network of a file; `of` itself where the file names its import path, so that nothing is imported again."""
+    model: object = card.recipe.model
+    if of is not None and isinstance(model, Unresolved) and plain(of, Architecture) == model.stated:
+        return of
+    read: Architecture = resolved(model, f"{card.file}: model", trust=trust, error=CheckpointError)
+    return read
 
 
 def _unfitted(architecture: Architecture) -> object:
