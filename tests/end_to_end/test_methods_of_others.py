@@ -1,6 +1,7 @@
 """Methods that a recipe names by their place run only with trust, and nothing of them is imported before."""
 
 import json
+import shutil
 import sys
 from dataclasses import replace
 
@@ -250,4 +251,96 @@ def test_a_stored_choice_of_a_stranger_is_never_imported(place):
         write_weights(file, read_state(file), {**metadata, "recipe": yaml.safe_dump(hostile)})
     with pytest.raises(CheckpointError, match="calls theirs:Nudge"):
         load_model("runs/named/seed-0")
+    assert not ran(place)
+
+
+def test_questions_and_tests_ask_for_no_code_that_they_do_not_run(place):
+    text = RECIPE.replace("data: {", "data: {augment: [{python: 'theirs:Faded'}], ")
+    assert text != RECIPE
+    (place / "named.yaml").write_text(text)
+    good("train", "named.yaml", "--trust", cwd=place)
+    assert ran(place)
+    good("analyse", "gradient-norm", "runs/named/seed-0", cwd=place)
+    good("evaluate", "runs/named/seed-0", "--checks", "clean", cwd=place)
+    good("evaluate", "runs/named/seed-0/last.safetensors", "--checks", "clean", cwd=place)
+    assert not ran(place)
+    line = refused("analyse", "segment", "runs/named/seed-0", cwd=place)  # with the attack of the run
+    assert "best.safetensors: checks.1: calls theirs:Nudge" in line
+    assert not ran(place)
+
+
+def test_places_name_the_run_and_then_the_path_in_its_recipe(place):
+    text = RECIPE.replace("share: 1}", "share: a}")
+    with pytest.raises(RecipeError, match=r"^named/seed-0: checks.1: calls theirs:Nudge"):
+        next(holdfast.run(yaml.safe_load(text)))
+    with pytest.raises(RecipeError, match=r"^named/seed-0: checks.1.python.share: expected a number"):
+        next(holdfast.run(yaml.safe_load(text), trust=True))
+
+
+FLAT = """
+import pathlib
+from dataclasses import dataclass
+
+from torch import nn
+
+pathlib.Path('ran').touch()
+
+
+@dataclass(frozen=True)
+class Flat:
+    width: int = 4
+
+    def __call__(self, shape, classes):
+        return nn.Sequential(nn.Flatten(), nn.Linear(64, self.width), nn.Linear(self.width, classes))
+"""
+
+
+@pytest.fixture
+def flat(place):
+    (place / "theirs.py").write_text(FLAT)
+    text = TEXT.replace("{mlp: {hidden: [8]}}", "{python: {at: 'theirs:Flat', width: 3}}")
+    (place / "flat.yaml").write_text(text.replace("name: tiny", "name: flat"))
+    return "runs/flat/seed-0"
+
+
+def test_an_architecture_by_its_import_path_is_trained_and_rebuilt_with_trust(flat, place):
+    assert "expected --trust, since this recipe runs code" in refused("run", "flat.yaml", cwd=place)
+    assert 'theirs:Flat {"width": 3} (' in good("show", "flat.yaml", cwd=place)
+    assert not ran(place)
+    good("run", "flat.yaml", "--trust", cwd=place)
+    good("run", "flat.yaml", cwd=place)
+    assert ran(place)
+    assert "calls theirs:Flat" in refused("evaluate", flat, "--checks", "clean", cwd=place)
+    with pytest.raises(CheckpointError, match="calls theirs:Flat"):
+        load_model(flat)
+    assert not ran(place)
+    good("evaluate", flat, "--checks", "clean", "--trust", cwd=place)
+    assert load_model(flat, trust=True).model[1].out_features == 3
+
+
+def test_code_inside_the_networks_of_a_run_is_shown_and_trusted_where_a_question_takes_them(flat, place):
+    good("train", "flat.yaml", "--trust", cwd=place)
+    text = TEXT.replace("name: tiny", "name: asking") + f"analyses: [{{mixing: {{robust: {flat}, examples: 8}}}}]\n"
+    (place / "asking.yaml").write_text(text)
+    assert ran(place)
+    assert 'runs code that could do anything: theirs:Flat {"width": 3} (' in refused("run", "asking.yaml", cwd=place)
+    surface = f"{{surface: {{along: [fgsm@{flat}, random]}}}}"
+    (recipe,) = parse_recipes(f"{TEXT}analyses: [{surface}]")
+    assert [*code_of([recipe])] == ['theirs:Flat {"width": 3}']
+    assert not ran(place)
+    good("run", "asking.yaml", "--trust", cwd=place)
+
+
+def test_show_lists_the_code_inside_a_composite(flat, place):
+    good("train", "flat.yaml", "--trust", cwd=place)
+    (place / "tiny.yaml").write_text(TEXT)
+    good("train", "tiny.yaml", cwd=place)
+    both = f"{{composite: {{standard: runs/tiny/seed-0, robust: {flat}, mixing: probability, strength: 2}}}}"
+    (place / "both.yaml").write_text(
+        TEXT.replace("{mlp: {hidden: [8]}}", both).replace("name: tiny", "name: both") + "checks: [clean]\n"
+    )
+    good("run", "both.yaml", "--trust", cwd=place)
+    shutil.move(place / "runs/flat", place / "runs/gone")
+    assert ran(place)
+    assert 'theirs:Flat {"width": 3} (' in good("show", "runs/both/seed-0", cwd=place)
     assert not ran(place)

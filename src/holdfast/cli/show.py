@@ -23,16 +23,16 @@ def command(
     from holdfast.recipe.plain import to_yaml
     from holdfast.recipe.schema import Recipe
     from holdfast.runs.card import read_card
-    from holdfast.runs.code import code_of, plugged_in
+    from holdfast.runs.code import code_of, installed_methods, named_networks
 
     if recipe.is_dir() or recipe.suffix == ".safetensors":
-        recipes = [read_card(recipe).recipe]
+        card = read_card(recipe)
+        recipes, networks = [card.recipe], named_networks(card)
     else:
-        recipes = load_recipes(recipe, set_ or ())
-    code = code_of(recipes)
-    if code:
+        recipes, networks = load_recipes(recipe, set_ or ()), []
+    if code := code_of([*recipes, *networks]):
         echo(f"# Code that it would run, with --trust: {in_words(code)}", err=as_json)
-    if packages := sorted(place for one in recipes for place in plugged_in(one)):
+    if packages := sorted(place for one in recipes for place in installed_methods(one)):
         echo(f"# Code of installed packages that it would run: {', '.join(dict.fromkeys(packages))}", err=as_json)
     if as_json:
         echo_json([plain(one, Recipe) for one in recipes], spelled=True)

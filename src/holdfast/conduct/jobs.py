@@ -52,13 +52,13 @@ def claim_jobs(
         out: directory of all runs.
         hold: locks a run until the work ends.
         fresh: whether to delete what is there.
-        trust: which code of others may run.
+        trust: which third-party code may run.
 
     Raises:
         RecipeError: if a recipe names code that is not trusted or cannot be used.
     """
     require_one_machine(recipes)
-    ready = [resolved(recipe, recipe.name, trust=trust) for recipe in recipes]
+    ready = [resolved(recipe, f"{recipe.name}: ", trust=trust) for recipe in recipes]
     jobs = [Job(recipe, Run(out / recipe.name), trust) for recipe in ready]
     if not is_first():
         return jobs

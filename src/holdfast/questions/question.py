@@ -167,7 +167,11 @@ class Prepared:
 
 @runtime_checkable
 class Preparing(Question, Protocol):
-    """A question that looks at the run first: for defaults from its recipe, other networks or training images."""
+    """A question that looks at the run first: for defaults from its recipe, other networks or training images.
+
+    One that takes networks of other runs has their paths in a property `sources`, so that the user is asked about the
+    code that these name before any work.
+    """
 
     def prepared(self, context: Context) -> Prepared:
         """What measures, and the settings that were filled in."""

@@ -1,7 +1,16 @@
 """Runs on disk: their directories, their images, and how a model is rebuilt from them."""
 
 from holdfast.runs.card import Card, content_hash, path_of, read_card, weights_metadata
-from holdfast.runs.code import TrustedCode, call_of, calls_in, code_of, fingerprints, plugged_in, resolved, unresolved
+from holdfast.runs.code import (
+    TrustedCode,
+    call_of,
+    calls_in,
+    code_of,
+    fingerprints,
+    installed_methods,
+    resolved,
+    unresolved,
+)
 from holdfast.runs.directory import Run, version, versions
 from holdfast.runs.foreign import Foreign
 from holdfast.runs.identity import refuse_others, same_outputs
@@ -27,12 +36,12 @@ __all__ = [
     "find_bases",
     "fingerprints",
     "fits",
+    "installed_methods",
     "load_model",
     "new_model",
     "new_network",
     "outputs_of",
     "path_of",
-    "plugged_in",
     "prepare",
     "read_card",
     "refuse_others",

@@ -35,7 +35,7 @@ REMEDY = "--trust (in Python, trust=True)"
 
 
 TrustedCode = bool | frozenset[str]
-"""Which code of others may run: all, none, or these calls, as `calls_of` writes them."""
+"""Which third-party code may run: all, none, or these calls, as `calls_of` writes them."""
 
 
 def call_of(network: Python) -> str:
@@ -44,7 +44,7 @@ def call_of(network: Python) -> str:
 
 
 def calls_of(choice: object) -> list[str]:
-    """The code that a choice of a recipe would run: a factory of a network, or methods of others."""
+    """The code that a choice of a recipe would run: a factory of a network, or third-party methods."""
     if isinstance(choice, Python):
         return [call_of(choice)]
     return [_call(place, fields) for place, fields in code_in(choice.stated)] if isinstance(choice, Unresolved) else []
@@ -64,7 +64,7 @@ def _canonical(value: Any) -> Any:
 
 
 def require_trust(choice: object, place: str, *, trust: TrustedCode, error: type[HoldfastError] = RecipeError) -> None:
-    """Refuse a network that a factory makes, or a method of others, unless the caller lets it run.
+    """Refuse a network that a factory makes, or a third-party method, unless the caller lets it run.
 
     Raises:
         HoldfastError: of the type `error`, with the remedy.
@@ -75,12 +75,12 @@ def require_trust(choice: object, place: str, *, trust: TrustedCode, error: type
 
 
 def resolved(value: Any, place: str = "", *, trust: TrustedCode, error: type[HoldfastError] = RecipeError) -> Any:
-    """A recipe, or a part of one, with the methods of others in it imported; the same object where there are none.
+    """A recipe, or a part of one, with the third-party methods in it imported; the same object where there are none.
 
     Args:
         value: as it was read.
-        place: where that is, for messages.
-        trust: which code of others may run.
+        place: where that is, for messages; the name of a run or file ends in a colon and a space.
+        trust: which third-party code may run.
         error: the type of error for code that may not.
 
     Raises:
@@ -91,34 +91,39 @@ def resolved(value: Any, place: str = "", *, trust: TrustedCode, error: type[Hol
     return _resolved(value, place)
 
 
-def plugged_in(value: Any) -> set[str]:
+def installed_methods(value: Any) -> set[str]:
     """Where the methods of installed packages are defined that a recipe, or a part of one, has."""
     own = type(value) if dataclasses.is_dataclass(value) else value
     module = getattr(own, "__module__", None)
     named = isinstance(module, str) and module.partition(".")[0] not in ("holdfast", "builtins")
-    inner = {place for _, part in _parts(value) for place in plugged_in(part)}
+    inner = {place for _, part in _parts(value) for place in installed_methods(part)}
     return {place_of(own), *inner} if named and callable(own) else inner
 
 
 def unresolved(value: Any, place: str = "") -> Iterator[tuple[Unresolved, str]]:
-    """The choices in a recipe, or a part of one, that name methods of others, each with its place."""
+    """The choices in a recipe, or a part of one, that name third-party methods, each with its place."""
     if isinstance(value, Unresolved):
         yield value, place
     for name, inner in _parts(value):
-        yield from unresolved(inner, f"{place}.{name}" if place else name)
+        yield from unresolved(inner, _below(place, name))
 
 
 def _resolved(value: Any, place: str) -> Any:
     if isinstance(value, Unresolved):
         return resolve_choice(value, where=lambda at: ".".join((place, *at)))
-    new = {name: _resolved(inner, f"{place}.{name}" if place else name) for name, inner in _parts(value)}
+    new = {name: _resolved(inner, _below(place, name)) for name, inner in _parts(value)}
     changed = {name: new[name] for name, inner in _parts(value) if new[name] is not inner}
     if not changed:
         return value
     try:
         return tuple(new.values()) if isinstance(value, tuple) else dataclasses.replace(value, **changed)
     except ValueError as problem:  # what a recipe says of a method, which is looked at only now
-        raise RecipeError(f"{place}: {problem}" if place else str(problem)) from problem
+        raise RecipeError(f"{place.removesuffix(': ')}: {problem}" if place else str(problem)) from problem
+
+
+def _below(place: str, name: str) -> str:
+    """The place of a part: `checks.0`, and behind a name `n/seed-0: checks`."""
+    return f"{place}{name}" if not place or place.endswith(": ") else f"{place}.{name}"
 
 
 def _parts(value: Any) -> list[tuple[str, Any]]:
@@ -137,26 +142,26 @@ def named_networks(card: Card) -> list[Architecture]:
 
 
 def calls_in(recipe: object) -> list[str]:
-    """The calls that a recipe, or a part of one, names itself."""
-    choices = [getattr(recipe, "model", None), *(choice for choice, _ in unresolved(recipe))]
+    """The calls that a recipe, or a part of one such as a network, names itself."""
+    choices = [recipe, getattr(recipe, "model", None), *(choice for choice, _ in unresolved(recipe))]
     return [call for choice in choices for call in calls_of(choice)]
 
 
 def code_of(recipes: Sequence[Recipe | Any]) -> dict[str, Path | None]:
-    """Calls of code of others that training and checking these recipes would make, with the file of each where it is.
+    """Calls of third-party code that training and checking these recipes would make, with the file of each.
 
-    Those of networks that a composite or a transferred attack takes from other runs are among them as soon as those
-    runs exist.
+    Those of networks that a composite, a transferred attack or a question takes from other runs are among them as soon
+    as those runs exist.
     """
     networks = [network for recipe in recipes if isinstance(recipe, Recipe) for network in _networks(recipe)]
-    calls = {call for network in networks for call in calls_of(network)}
-    calls |= {call for recipe in recipes for call in calls_in(recipe)}
+    calls = {call for part in (*recipes, *networks) for call in calls_in(part)}
     return {call: _file(call.partition(":")[0]) for call in sorted(calls)}
 
 
 def _networks(recipe: Recipe) -> list[Architecture]:
     model: object = recipe.model
     sources = [check.source for check in recipe.checks if isinstance(check, Transfer)]
+    sources += [path for question in recipe.analyses for path in getattr(question, "sources", ())]
     if isinstance(model, OfRuns):
         sources += [path for path in (model.standard, model.robust) if path is not None]
     networks = [recipe.model]

@@ -64,7 +64,7 @@ class Foreign:
         except RecipeError as error:
             raise CheckpointError(f"{file}: expected a network written by holdfast; {error}") from None
         require_trust(foreign.model, str(file), trust=trust, error=CheckpointError)
-        ready: Foreign = resolved(foreign, str(file), trust=trust, error=CheckpointError)
+        ready: Foreign = resolved(foreign, f"{file}: ", trust=trust, error=CheckpointError)
         return ready
 
     def build(self, shape: tuple[int, int, int], classes: int) -> nn.Module:

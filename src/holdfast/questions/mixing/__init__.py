@@ -94,6 +94,11 @@ class Mixtures:
         if self.examples < 1:
             raise ValueError(f"examples must be at least 1, got {self.examples}")
 
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The robust run."""
+        return () if self.robust is None else (self.robust,)
+
     def prepared(self, context: Context) -> Prepared:
         """The measurement of two networks, or of the two in a composite, whose strength and policy are tried, too."""
         from holdfast.questions.mixing.measurement import MixingMeasurement, pair_of, plan_of

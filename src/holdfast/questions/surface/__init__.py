@@ -57,6 +57,11 @@ class LossSurface:
         if not 1 <= self.steps <= 100:
             raise ValueError(f"steps: expected 1 to 100, got {self.steps}")
 
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The runs behind `attack@run`."""
+        return tuple(word.partition("@")[2] for word in self.along if "@" in word)
+
     def prepared(self, context: Context) -> Prepared:
         """The images and the size of the square, with attacks and other networks as the directions name them."""
         from holdfast.questions.surface.directions import surfaces
