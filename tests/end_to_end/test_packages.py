@@ -219,3 +219,56 @@ def test_the_example_is_installed_and_works_as_its_readme_says(tmp_path):
     assert set(ledgers["plugged"]["check"]) >= {"clean", "momentum linf eps=0.1"}
     assert set(ledgers["placed"]["check"]) == {"clean", "Momentum linf eps=0.1"}
     called("pytest", "-q", "-p", "no:cacheprovider", source / "tests", cwd=source)
+
+
+QUESTION = '''
+from dataclasses import dataclass
+from typing import ClassVar
+
+from holdfast.questions.question import Needs
+
+
+@dataclass(frozen=True)
+class Odd:
+    """The mean of every image."""
+
+    title: ClassVar = "Means"
+    needs: ClassVar = Needs.NETWORK
+    columns: ClassVar = {"mean": "mean of an image"}
+
+    def measure(self, model, x, y, *, rng):
+        return {"mean": x.flatten(1).mean(1)}
+
+    @staticmethod
+    def present(answers):
+        PRESENT
+'''
+
+
+@pytest.mark.parametrize(
+    ("present", "line"),
+    [
+        ('raise ValueError("no chart")', "ValueError: no chart"),
+        ("return [{1: 2}]", ""),
+        ("raise KeyError", "KeyError"),
+    ],
+)
+def test_a_question_that_cannot_present_its_answers_is_a_line_of_the_page(plugged, tmp_path, present, line):
+    names = {"holdfast.questions": {"odd": "odd_question:Odd"}}
+    plugged("holdfast-odd", {"odd_question": QUESTION.replace("PRESENT", present)}, names)
+    (tmp_path / "tiny.yaml").write_text(TEXT + "analyses: [odd, gradient_norm]\n")
+    good("run", "tiny.yaml", cwd=tmp_path)
+    page = (tmp_path / "runs/tiny/report.html").read_text()
+    assert f"The question odd of package holdfast-odd cannot present its answers: {line}" in page
+    assert "Means" in page
+    assert "Input-gradient norm" in page
+
+
+def test_a_question_that_presents_as_an_instance_is_refused_before_training(plugged, tmp_path):
+    source = QUESTION.replace("    @staticmethod\n", "").replace("present(answers)", "present(self, answers)")
+    names = {"holdfast.questions": {"odd": "odd_question:Odd"}}
+    plugged("holdfast-odd", {"odd_question": source.replace("PRESENT", "return []")}, names)
+    (tmp_path / "tiny.yaml").write_text(TEXT + "analyses: [odd]\n")
+    line = refused("run", "tiny.yaml", cwd=tmp_path)
+    assert "Odd: present must accept (answers); its signature is (self, answers); make it a static method" in line
+    assert not (tmp_path / "runs").exists()

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from holdfast.errors import RecipeError
 from holdfast.families import QUESTIONS
 from holdfast.questions.question import Needs
+from holdfast.registry import one_line
 from holdfast.report.runs import RunData, answers_of, of_stored_answers
+from holdfast.show.html import parts_of
 from holdfast.show.items import Item
 
 UNINSTALLED = (
     "There are answers to '{}', which no installed package presents; install the package that declares their question "
     "as an entry point of holdfast.questions."
 )
+UNPRESENTED = "The question {} of package {} cannot present its answers: {}."
 
 
 def answer_sections(runs: Sequence[RunData]) -> dict[str, StoredAnswers]:
@@ -49,7 +52,7 @@ class StoredAnswers:
         """The heading of the question; its name where no code presents it."""
         try:
             return str(QUESTIONS[self.question].title)
-        except (KeyError, RecipeError):
+        except (KeyError, RecipeError, AttributeError):
             return f"Question {self.question}"
 
     def present(self, runs: Sequence[RunData]) -> Iterator[Item]:
@@ -65,9 +68,21 @@ class StoredAnswers:
         except RecipeError as error:
             yield f"These answers cannot be presented: {error}."
             return
+        if package := QUESTIONS.package(self.question):
+            yield from self._of_package(package, lambda: question.present(answers), [run.label for run in runs])
+            return
         with of_stored_answers(self.title):
             items = list(question.present(answers))
         yield from items
+
+    def _of_package(self, package: str, present: Callable[[], Iterable[Item]], labels: Sequence[str]) -> Sequence[Item]:
+        """What the question of a package makes of the answers; a line where it fails, so that the page is written."""
+        try:
+            items = list(present())
+            parts_of(items, labels, self.question)
+        except Exception as error:  # noqa: BLE001  third-party code may raise anything
+            return [UNPRESENTED.format(self.question, package, one_line(error))]
+        return items
 
     def _outdated(self, runs: Sequence[RunData]) -> Iterator[str]:
         """Which runs have an answer that only an earlier version reads, and what to do."""
