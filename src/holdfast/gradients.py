@@ -79,7 +79,7 @@ def input_jacobian(rows: Callable[[Tensor], Tensor], model: Classifier, z: Tenso
 
 
 def without_weights(model: Classifier) -> Classifier:
-    """The classifier with a graph that ends at its input, for code of others that calls `backward()`.
+    """The classifier with a graph that ends at its input, for third-party code that calls `backward()`.
 
     Whoever differentiates through it gets gradients of inputs and leaves none in the weights.
 

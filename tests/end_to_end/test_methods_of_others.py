@@ -1,4 +1,4 @@
-"""Methods that a recipe names by their place run only with trust, and nothing of them is imported before."""
+"""Methods that a recipe names by their import paths run only with trust, and nothing of them is imported before."""
 
 import json
 import shutil

@@ -193,6 +193,6 @@ def kind_of(threat: Threat) -> str:
 
 
 def line_of(error: BaseException) -> str:
-    """An error of others in one line."""
+    """An error of a library in one line."""
     text = str(error).strip().partition("\n")[0]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,4 +1,4 @@
-"""Leave to run code that a recipe names: asked for once, remembered for the same recipe and the same code."""
+"""Permission to run code that a recipe names: asked for once, remembered for the same recipe and the same code."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TrustCode = Annotated[
 
 
 def allowed_code(recipes: Sequence[Recipe | Any], file: Path, *, trust: bool) -> frozenset[str]:
-    """The code of others that recipes may run: all they name, if the user allows it now or did before.
+    """The third-party code that recipes may run: all they name, if the user allows it now or did before.
 
     Raises:
         RecipeError: if they name some and are not trusted, with what would run and the remedy.

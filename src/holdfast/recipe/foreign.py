@@ -34,7 +34,7 @@ class Unresolved:
 
 
 def names_code(stated: Any) -> bool:
-    """Whether plain values name code of others anywhere."""
+    """Whether plain values name third-party code anywhere."""
     return any(True for _ in code_in(stated))
 
 
@@ -61,7 +61,7 @@ def names_package(stated: Any) -> bool:
 
 
 def place_and_fields(stated: Any) -> tuple[str, Mapping[str, Any]]:
-    """The place of a method and its fields.
+    """The import path of a method and its fields.
 
     Raises:
         RecipeError: if it is neither `package.module:Name` nor a mapping with that beside the fields.

@@ -205,7 +205,7 @@ def _below(holder: dict[str, Any], key: str, kind: Any) -> Any:
     if kind in FAMILIES:
         if key not in holder:
             holder.clear()
-        entry = FAMILIES[kind].get(key)  # None for a method of others, whose fields nobody knows yet
+        entry = FAMILIES[kind].get(key)  # None for a third-party method, whose fields nobody knows yet
         return entry if isinstance(entry, type) else type(entry)
     below = hints_of(kind).get(key) if is_dataclass(kind) else None
     inner = [a for a in typing.get_args(below) if a is not type(None)]

@@ -121,7 +121,7 @@ def _named(value: Any, family: Registry[Any]) -> Any:
 
 
 def _placed(value: Any) -> Any:
-    """A method without a name by its place, as a recipe has those of others."""
+    """A method without a name by its import path, as a recipe has third-party methods."""
     fields = _fields(value) if dataclasses.is_dataclass(value) else attributes_of(value)
     return {KEY: {PLACE: place_of(value), **{name: _recorded(one) for name, one in fields.items()}}}
 
@@ -155,6 +155,6 @@ def _differences(value: Any, entry: Any) -> int:
 def _fields(value: Any) -> dict[str, Any]:
     try:
         hints = hints_of(type(value))
-    except NameError:  # of others, who imported a type for annotations only
+    except NameError:  # third-party code that imported a type for annotations only
         hints = {}
     return {f.name: plain(getattr(value, f.name), hints.get(f.name)) for f in dataclasses.fields(value) if f.init}

@@ -85,19 +85,19 @@ def new_network(
     except HoldfastError:
         raise
     except Exception as error:  # a user's factory may raise anything
-        if isinstance(error, ValueError) or _is_of_others(architecture):
+        if isinstance(error, ValueError) or _is_third_party(architecture):
             raise RecipeError(f"model: {line_of(error)}") from error
         raise
 
 
 def _is_external(architecture: Architecture, bases: Bases) -> bool:
-    """Whether the code of others makes the network, or one in it: it may need values of tensors to do so."""
+    """Whether third-party code makes the network, or one in it: it may need values of tensors to do so."""
     names = [name for base in bases.values() if isinstance(base.get("model"), Mapping) for name in base["model"]]
-    external = isinstance(architecture, EXTERNAL) or _is_of_others(architecture)
+    external = isinstance(architecture, EXTERNAL) or _is_third_party(architecture)
     return external or any(MODELS.get(name) in EXTERNAL for name in names)
 
 
-def _is_of_others(architecture: Architecture) -> bool:
+def _is_third_party(architecture: Architecture) -> bool:
     """Whether code that holdfast does not know makes the network: a factory, or a method of a package."""
     maker: object = architecture
     of_package = is_dataclass(maker) and type(maker).__module__.partition(".")[0] != "holdfast"

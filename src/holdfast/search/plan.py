@@ -77,7 +77,7 @@ class Plan:
         return recipe
 
     def resolved(self, trust: TrustedCode) -> Plan:
-        """The same with the checks of others in its goals imported.
+        """The same with the third-party checks in its goals imported.
 
         Raises:
             RecipeError: for code that is not trusted or cannot be used.
