@@ -43,6 +43,7 @@ class _Model(_Facts):
 class _Run(_Facts):
     name: str | None = None
     seed: int | None = None
+    position: int | None = None
     block: int | None = None
     versions: dict[str, str] | None = None
     data: _Data = _Data()

@@ -9,6 +9,8 @@ import holdfast
 from holdfast.conduct import Checking, Failed, Finished, Reported, Trained, Training
 from holdfast.errors import LedgerError, RecipeError, TrainingError
 from holdfast.recipe import load_recipes
+from holdfast.report import write_report
+from holdfast.report.find import find_runs
 from holdfast.training import Epoch
 from tests.end_to_end.command import good, results
 from tests.end_to_end.command import holdfast as command
@@ -194,3 +196,10 @@ def test_runs_of_several_recipes_have_no_report_in_common(tmp_path):
 def test_what_is_no_run_is_named(tmp_path):
     with pytest.raises(LedgerError, match="expected the directory of a run"):
         holdfast.load_run(tmp_path)
+
+
+def test_a_report_of_all_runs_is_the_page_that_the_recipe_wrote(tmp_path):
+    variants = {"standard": {}, "at": {"train": {"epochs": 1}}}
+    *_, reported = holdfast.run({**RECIPE, "variants": variants}, out=tmp_path)
+    again = write_report(find_runs([tmp_path]), tmp_path / "again.html")
+    assert again.read_text() == reported.path.read_text()

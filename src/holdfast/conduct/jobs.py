@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from holdfast.conduct.ranks import is_first, require_one_machine
 from holdfast.errors import LedgerError
 from holdfast.evaluation.subject import Subject
 from holdfast.recipe.schema import Recipe
+from holdfast.report.find import positions
 from holdfast.runs.code import TrustedCode, resolved
 from holdfast.runs.directory import Run
 from holdfast.runs.identity import same_outputs
@@ -64,12 +65,30 @@ def claim_jobs(
         return jobs
     for job in jobs:
         hold(job.run)
+    recorded = {} if not jobs else positions(out / jobs[0].name.split("/")[0])
     for job in jobs:
         if fresh:
             job.run.clear()
     for job in jobs:
         job.run.claim(job.recipe)
+    _record_positions([job.run for job in jobs], recorded)
     return jobs
+
+
+def _record_positions(runs: Sequence[Run], recorded: Mapping[Path, int]) -> None:
+    """Record where each run stands in its recipe, for reports; some runs of a recipe leave the others their positions.
+
+    Args:
+        runs: those that are claimed, in the order of the recipe.
+        recorded: the positions of all runs of the recipe before.
+    """
+    new: Mapping[Path, int] = {run.path: position for position, run in enumerate(runs)}
+    if not recorded.keys() <= new.keys():
+        last = max(recorded.values())
+        new = {path: recorded.get(path, last + 1 + position) for path, position in new.items()}
+    for run in runs:
+        if run.info().get("position") != new[run.path]:
+            run.record(position=new[run.path])
 
 
 def prepared_images(job: Job, root: Path | None) -> Splits:
