@@ -7,7 +7,7 @@ from torch import nn
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 import holdfast
-from holdfast.attacks import PGD
+from holdfast.attacks import PGD, Square
 from holdfast.corruptions import Clean, GaussianNoise
 from holdfast.errors import DataError, ModelError, RecipeError
 from holdfast.recipe import EvaluateRecipe
@@ -263,3 +263,15 @@ def test_probabilities_are_told_apart_from_logits_and_named_with_a_remedy(tmp_pa
     assert holdfast.evaluate(zoo.linear(5), X, Y, "clean").warnings == ()
     logarithms = nn.Sequential(zoo.linear(5).float(), nn.LogSoftmax(1))
     assert holdfast.evaluate(logarithms, X, Y, "clean").warnings == ()
+
+
+def test_white_box_attacks_that_a_masked_gradient_misleads_are_named_with_a_remedy(tmp_path):
+    x, y = zoo.digits()
+    masked = zoo.Masked(zoo.digits_mlp())
+    checks = [PGD(threat=Linf(0.3), steps=3), Square(threat=Linf(0.3), queries=100)]
+    with pytest.warns(UserWarning, match="square.* breaks .*gradients mislead the white-box attack"):
+        results = holdfast.evaluate(masked, x[:60], y[:60], checks, out=tmp_path)
+    assert len(results.warnings) == 1
+    assert f"Warning: {results.warnings[0]}" in str(results)
+    verdicts = {stored.verdict.flag: stored.verdict.level for stored in read_verdicts(tmp_path)}
+    assert verdicts == {"chance": "pass", "eps": "not tested", "convergence": "not tested", "black-box": "fail"}

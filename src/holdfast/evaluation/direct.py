@@ -15,7 +15,7 @@ import polars as pl
 import torch
 from torch import Tensor, nn
 
-from holdfast.checks import Check
+from holdfast.checks import Check, is_attack
 from holdfast.corruptions.noise import Clean
 from holdfast.data.dataset import Split
 from holdfast.data.memory import Memory
@@ -36,9 +36,11 @@ from holdfast.runs.card import content_hash
 from holdfast.runs.directory import Run, versions
 from holdfast.runs.identity import refuse_others, same_outputs
 from holdfast.runs.splits import Splits
+from holdfast.trust.consistency import from_rows
 from holdfast.trust.outputs import probabilities
 from holdfast.trust.passes import FirstNorm, scaling_verdict
 from holdfast.trust.store import stored, write_verdicts
+from holdfast.trust.verdict import Verdict, failed
 from holdfast.types import Classifier
 
 Images = Tensor | np.ndarray[Any, Any] | Iterable[Any]
@@ -126,21 +128,24 @@ def _run(
     if all_checks is not checks:
         not_run.pop(CLEAN, None)
     clean = rows.filter(pl.col("check") == CLEAN)
-    return Results(requested, dict(not_run), clean, _doubts(subject, split, batch_size.size, seed, kept))
+    verdicts = _of_model(subject, split, batch_size.size)
+    verdicts += from_rows(rows) if any(map(is_attack, checks)) else []
+    if kept is not None:
+        write_verdicts(kept.run.path, stored(subject.run, subject.weights, subject.hash, seed, verdicts))
+    return Results(requested, dict(not_run), clean, _warned(verdicts))
 
 
-def _doubts(subject: Subject, split: Split, images: int, seed: int, kept: _Kept | None) -> tuple[str, ...]:
-    """Conditions of the model alone that make its numbers meaningless, a line each; they also go to the run.
-
-    They are tested on as many images as fit into memory, at most `PROBE`.
-    """
+def _of_model(subject: Subject, split: Split, images: int) -> list[Verdict]:
+    """Failed conditions of the model alone, tested on as many images as fit into memory, at most `PROBE`."""
     x = split.batch(slice(0, min(PROBE, images)))[0].to(place(subject.model))
     with FirstNorm() as watch:  # both from one forward pass
         outputs = probabilities(subject.model, x)
-    failed = [verdict for verdict in (outputs, scaling_verdict(watch.recorded)) if verdict.level == "fail"]
-    if kept is not None:
-        write_verdicts(kept.run.path, stored(subject.run, subject.weights, subject.hash, seed, failed))
-    lines = tuple(f"{verdict.finding}; {verdict.remedy}" for verdict in failed)
+    return failed([outputs, scaling_verdict(watch.recorded)])
+
+
+def _warned(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
+    """What makes the numbers meaningless, a line each; results themselves say whether a model is at chance level."""
+    lines = tuple(f"{verdict.finding}; {verdict.remedy}" for verdict in failed(verdicts) if verdict.flag != "chance")
     for line in lines:
         warnings.warn(line, UserWarning, stacklevel=4)
     return lines
