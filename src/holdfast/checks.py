@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from holdfast.attacks.transfer import Transfer
-from holdfast.corruptions.stored import Stored
 from holdfast.families import CHECKS
-from holdfast.types import Attack, Certifier, Corruption
+from holdfast.types import Attack, Certifier, Corruption, StoredImages
 
 __all__ = ["CHECKS", "Check", "is_attack", "is_certifier"]
 
-Check = Corruption | Stored | Attack | Transfer | Certifier
+Check = Corruption | StoredImages | Attack | Transfer | Certifier
 """What a ledger row is about: a corruption (clean images and stored ones too), an attack or a certificate."""
 
 

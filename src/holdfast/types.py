@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -100,6 +100,46 @@ class Attack(Protocol):
         self, model: Classifier, x: Tensor, y: Tensor, *, target: Tensor | None = None, rng: Streams | None = None
     ) -> Tensor:
         """The point found for each example; shape, dtype and device of `x`."""
+        ...
+
+
+@runtime_checkable
+class Ascent(Attack, Protocol):
+    """A dataclass that climbs a loss, and whose fields say for how long: `dataclasses.replace` makes it try harder."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def loss(self) -> Loss:
+        """What it climbs."""
+        ...
+
+    @property
+    def steps(self) -> int:
+        """Gradient steps per example and restart."""
+        ...
+
+    @property
+    def restarts(self) -> int:
+        """How often it starts anew."""
+        ...
+
+    @property
+    def until_lost(self) -> bool:
+        """Whether an example leaves at the first success."""
+        ...
+
+
+@runtime_checkable
+class StoredImages(Protocol):
+    """A corruption whose images were made beforehand, and are chosen by the positions of examples in the test set."""
+
+    def check(self) -> None:
+        """Refuse missing and unsuitable files."""
+        ...
+
+    def take(self, index: Tensor, x: Tensor, y: Tensor) -> Tensor:
+        """The stored images of these examples, as `x` in shape, dtype and device."""
         ...
 
 

@@ -59,6 +59,11 @@ class Margin:
         """It speaks of the network itself."""
         return False
 
+    @property
+    def bound_in(self) -> Norm | None:
+        """The norm in which the network needs a known Lipschitz constant."""
+        return self.norm if self.constant is None else None
+
     @in_evaluation_mode
     def __call__(self, model: Classifier, x: Tensor, *, rng: Streams | None = None) -> Certificate:
         """Certificate of each example; of two classes with equal logits neither is certified."""

@@ -44,6 +44,7 @@ from holdfast.certify.margin import check_bounded, check_constant, exact
 from holdfast.certify.noise import Gaussian
 from holdfast.errors import ModelError
 from holdfast.lipschitz.margins import margin_bound, margin_growth
+from holdfast.lipschitz.radii import Norm
 from holdfast.lipschitz.rounding import ELEMENTARY, gamma
 from holdfast.losses import margin
 from holdfast.modes import in_evaluation_mode
@@ -92,6 +93,11 @@ class SmoothedMargin:
     def smoothed(self) -> bool:
         """It speaks of the network with averaged logits."""
         return True
+
+    @property
+    def bound_in(self) -> Norm | None:
+        """The norm in which the network needs a known Lipschitz constant."""
+        return self.norm if self.constant is None else None
 
     @in_evaluation_mode
     def __call__(self, model: Classifier, x: Tensor, *, rng: Streams | None = None) -> Certificate:

@@ -22,10 +22,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from holdfast.attacks.apgd import APGD
-    from holdfast.attacks.pgd import PGD
     from holdfast.conduct.ready import Ready
     from holdfast.trust.verdict import Verdict
-    from holdfast.types import Classifier
+    from holdfast.types import Ascent, Classifier
 
 STUDENT_IMAGES = 2000
 """How many training images a student of the model learns from, at most."""
@@ -45,6 +44,7 @@ def command(
     as_json: Json = False,
 ) -> None:  # fmt: skip
     """Test what makes the number of an attack meaningless; exit code 1 if something does."""
+    from holdfast.attacks.usual import own_or_usual
     from holdfast.cli import verdicts
     from holdfast.cli.screen import say
     from holdfast.cli.sections import show
@@ -59,7 +59,7 @@ def command(
     request = Request(verb="audit", run=run, network=own, images=images, work=work)
     wanted = _attack("audit", norm, eps)
     ready = prepared(request)
-    attack = _of_the_run(ready) if run is not None and wanted is None else wanted
+    attack = own_or_usual(ready.checks) if run is not None and wanted is None else wanted
     others = {str(path): _surrogate(path, ready, trust=work.trust) for path in surrogate or ()}
     results = _audit(ready, attack, examples, others, seed, quiet=as_json)
     subject = ready.subjects[0]
@@ -96,16 +96,6 @@ def _attack(verb: str, norm: str | None, eps: str | None) -> APGD | None:
         raise RecipeError(f"--norm: {error}") from None
 
 
-def _of_the_run(ready: Ready) -> PGD | APGD | None:
-    """The run's own iterated gradient attack, else the usual one in the set of its first attack, else None."""
-    from holdfast.attacks.usual import usual
-    from holdfast.checks import is_attack
-    from holdfast.conduct.judging import attack_in_question
-
-    threats = [check.threat for check in ready.checks if is_attack(check)]  # type: ignore[union-attr]
-    return attack_in_question(ready.checks) or (usual(threats[0]) if threats else None)
-
-
 def _surrogate(path: Path, ready: Ready, *, trust: bool) -> Classifier:
     from holdfast.conduct.ready import to_device
     from holdfast.evaluation.subject import try_out
@@ -122,7 +112,7 @@ def _surrogate(path: Path, ready: Ready, *, trust: bool) -> Classifier:
 
 def _audit(
     ready: Ready,
-    attack: PGD | APGD | None,
+    attack: Ascent | None,
     examples: int,
     others: dict[str, Classifier],
     seed: int,

@@ -7,7 +7,7 @@ from holdfast.conduct.asking import Asking, ask_about
 from holdfast.conduct.checking import Checking, check_all, check_network
 from holdfast.conduct.fitting import Fitted, fit
 from holdfast.conduct.jobs import Job, claim_jobs, prepared_images, subjects_of
-from holdfast.conduct.judging import attack_in_question, first_images
+from holdfast.conduct.judging import first_images
 from holdfast.conduct.ranks import is_first
 from holdfast.conduct.ready import Ready, default_device, device_named, to_device
 from holdfast.conduct.runs import Failed, Finished, Prepared, Record, Reported, run, run_jobs, train_jobs
@@ -29,7 +29,6 @@ __all__ = [
     "Trained",
     "Training",
     "ask_about",
-    "attack_in_question",
     "check_all",
     "check_network",
     "claim_jobs",

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from holdfast import data
-from holdfast.attacks.apgd import APGD
-from holdfast.attacks.pgd import PGD
+from holdfast.attacks.usual import first_gradient_attack
 from holdfast.checks import Check, is_attack
 from holdfast.errors import ModelError
 from holdfast.evaluation.subject import Subject, place
@@ -37,7 +36,7 @@ def judge(
     recorded = {(one.weights, one.weights_hash, one.seed, one.verdict.evidence) for one in read_verdicts(run.path)}
     if (subject.weights, subject.hash[:12], seed, "model") not in recorded:
         x, y = first_images(subject, splits, images, seed)
-        attack = attack_in_question(checks)
+        attack = first_gradient_attack(checks)
         loss = attack.loss if attack else cross_entropy
         try:
             results = list(
@@ -48,11 +47,6 @@ def judge(
         write_verdicts(run.path, stored(*names, results))
     rows = run.ledger.read()
     write_verdicts(run.path, stored(*names, from_rows(rows.filter(rows["weights"] == subject.weights))))
-
-
-def attack_in_question(checks: Sequence[Check]) -> PGD | APGD | None:
-    """The first check that is an iterated gradient attack: the one whose number an audit is about."""
-    return next((check for check in checks if isinstance(check, PGD | APGD)), None)
 
 
 def first_images(subject: Subject, splits: Splits, count: int, seed: int) -> tuple[Tensor, Tensor]:

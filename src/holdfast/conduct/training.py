@@ -10,11 +10,8 @@ from typing import Any
 import torch
 
 from holdfast.attacks.transfer import Transfer
-from holdfast.certify.margin import Margin
-from holdfast.certify.smoothed_margin import SmoothedMargin
 from holdfast.conduct.jobs import Job
 from holdfast.conduct.ranks import is_first
-from holdfast.corruptions.stored import Stored
 from holdfast.errors import CheckpointError, ModelError, RecipeError
 from holdfast.lipschitz.margins import margin_growth
 from holdfast.recipe import plain
@@ -27,6 +24,7 @@ from holdfast.runs.outputs import outputs_of
 from holdfast.runs.splits import Splits
 from holdfast.training.loop import fit
 from holdfast.training.records import Epoch, Preparation, Step
+from holdfast.types import StoredImages
 
 
 @dataclass(frozen=True)
@@ -58,18 +56,19 @@ class Trained:
 def validate_before_training(job: Job, splits: Splits) -> None:
     """Refuse before training what would fail after it: files that are not there, networks without a bound."""
     for check in job.recipe.checks:
-        if isinstance(check, Stored):
+        if isinstance(check, StoredImages):
             check.check()
         if isinstance(check, Transfer):
             _validate_source(job, check.source)
-    need = [check for check in job.recipe.checks if isinstance(check, (Margin, SmoothedMargin)) and not check.constant]
-    if not need or job.run.labels():
+    bounded = [(check, norm) for check in job.recipe.checks if (norm := getattr(check, "bound_in", None)) is not None]
+    if not bounded or job.run.labels():
         return
+    check, norm = bounded[0]
     try:
         fresh = new_model(job.recipe, splits, trust=job.trust).eval()
-        margin_growth(fresh, splits.test.batch(slice(0, 1))[0], need[0].norm)
+        margin_growth(fresh, splits.test.batch(slice(0, 1))[0], norm)
     except ModelError as error:
-        raise RecipeError(f"{job.name}: checks: {type(need[0]).__name__}: {error}") from error
+        raise RecipeError(f"{job.name}: checks: {type(check).__name__}: {error}") from error
 
 
 def _validate_source(job: Job, source: str) -> None:

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from holdfast.attacks.starting import Attempt, Pool
 from holdfast.checks import Check, is_attack, is_certifier
-from holdfast.corruptions.stored import Stored
 from holdfast.data.dataset import Split
 from holdfast.errors import ModelError
 from holdfast.evaluation.fitting import Fitting
@@ -22,7 +21,7 @@ from holdfast.halving import BatchSize
 from holdfast.losses import cross_entropy
 from holdfast.rng import Streams
 from holdfast.threat.l2 import L2
-from holdfast.types import ABSTAIN, Attack, Certifier, Classifier, Corruption, Threat
+from holdfast.types import ABSTAIN, Attack, Certifier, Classifier, Corruption, StoredImages, Threat
 from holdfast.wrappers import Counted, Deadline, WithoutNaN
 
 Row = dict[str, Any]
@@ -67,7 +66,7 @@ def run_batch(
         z = require_points(attack, attack(counted, x, y, rng=rng), x, part.index)
         threat = threat or attack.threat
     else:
-        z = check.take(part.index, x, y) if isinstance(check, Stored) else cast(Corruption, check)(x, rng=rng)
+        z = check.take(part.index, x, y) if isinstance(check, StoredImages) else cast(Corruption, check)(x, rng=rng)
         threat = threat or L2(1.0)
     with torch.no_grad():
         logits = counted(z)

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.questions.question import Context
 
 if TYPE_CHECKING:
-    from holdfast.attacks.apgd import APGD
-    from holdfast.attacks.pgd import PGD
-    from holdfast.types import Threat
+    from holdfast.types import Ascent, Threat
 
 
 def check_budget(norm: str | None, eps: float | None) -> None:
@@ -22,26 +20,21 @@ def check_budget(norm: str | None, eps: float | None) -> None:
         raise ValueError(f"eps: expected a positive number, such as 8/255; got {eps:g}")
 
 
-def chosen_attack(context: Context, norm: str | None, eps: float | None) -> PGD | APGD:
+def chosen_attack(context: Context, norm: str | None, eps: float | None) -> Ascent:
     """The usual attack within a budget; without one the run's own, else the usual one. It looks for the highest loss.
 
     The run's own is its first iterated gradient attack, or the usual one in the threat of its first attack.
     """
-    from holdfast.attacks.apgd import APGD
-    from holdfast.attacks.pgd import PGD
-    from holdfast.attacks.usual import usual
-    from holdfast.checks import is_attack
+    from holdfast.attacks.usual import own_or_usual, usual
     from holdfast.families import THREATS
     from holdfast.threat.linf import Linf
 
     if eps is not None:
         return replace(usual(THREATS[norm or "linf"](eps)), until_lost=False)  # type: ignore[call-arg]
-    own = next((check for check in context.checks if isinstance(check, PGD | APGD)), None)
-    threats = (check.threat for check in context.checks if is_attack(check))  # type: ignore[union-attr]
-    return replace(own or usual(next(threats, Linf(8 / 255))), until_lost=False)
+    return replace(own_or_usual(context.checks) or usual(Linf(8 / 255)), until_lost=False)
 
 
-def attack_settings(context: Context, attack: PGD | APGD) -> dict[str, Any]:
+def attack_settings(context: Context, attack: Ascent) -> dict[str, Any]:
     """What an answer keeps of its attack: the budget, a label, and all parameters."""
     _, label, _ = context.describe(replace(attack, until_lost=True))  # which is how runs and options state it
     budget = {"norm": norm_of(attack.threat), "eps": attack.threat.eps}

@@ -6,20 +6,18 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from holdfast.attacks.apgd import APGD
-from holdfast.attacks.pgd import PGD
 from holdfast.attacks.simba import SimBA
 from holdfast.attacks.square import Square
 from holdfast.rng import Streams
 from holdfast.threat.linf import Linf
 from holdfast.trust.rules import Pair, Rung, beaten, growing, level
 from holdfast.trust.verdict import Verdict, judged
-from holdfast.types import Attack, Classifier, Threat
+from holdfast.types import Ascent, Attack, Classifier, Threat
 
 GROWTH = (0.5, 1.0, 2.0, 4.0)
 """The budgets tried, in units of the budget in question; the whole box comes last."""
@@ -55,7 +53,7 @@ class Case:
     model: Classifier
     x: Tensor
     y: Tensor
-    attack: PGD | APGD
+    attack: Ascent
     seed: int = 0
 
     def held(self, attack: Attack, among: Tensor | None = None) -> Tensor:
@@ -77,13 +75,13 @@ class Case:
         """Examples that the attack leaves standing."""
         return self.held(self.attack)
 
-    def within(self, threat: Threat) -> PGD | APGD:
+    def within(self, threat: Threat) -> Ascent:
         """The same attack in another set; a step size grows with the set."""
-        if isinstance(self.attack, PGD) and self.attack.step_size is not None:
+        changes: dict[str, Any] = {"threat": threat}
+        if (step_size := getattr(self.attack, "step_size", None)) is not None:
             same = type(threat) is type(self.attack.threat)
-            grown = self.attack.step_size * threat.eps / self.attack.threat.eps if same else None
-            return replace(self.attack, threat=threat, step_size=grown)
-        return replace(self.attack, threat=threat)
+            changes["step_size"] = step_size * threat.eps / self.attack.threat.eps if same else None
+        return replace(self.attack, **changes)
 
     @cached_property
     def rungs(self) -> list[Rung]:
@@ -125,7 +123,7 @@ def convergence(case: Case) -> Verdict:
     attack = case.attack
     left = case.held(replace(attack, steps=MORE_STEPS * attack.steps), case.standing)
     harder = f"{MORE_STEPS} times the steps"
-    if isinstance(attack, APGD) or attack.random_start:
+    if getattr(attack, "random_start", True):
         left = case.held(replace(attack, restarts=MORE_RESTARTS * attack.restarts), left)
         harder += f" or {MORE_RESTARTS} times the restarts"
     return beaten("convergence", pair(case, left), f"the attack with {harder}", "the attack", "attacks")

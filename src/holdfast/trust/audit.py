@@ -9,8 +9,6 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from holdfast.attacks.apgd import APGD
-from holdfast.attacks.pgd import PGD
 from holdfast.attacks.usual import usual
 from holdfast.errors import DataError, HoldfastError, ModelError
 from holdfast.losses import cross_entropy
@@ -26,7 +24,7 @@ from holdfast.trust.passes import input_range, scaling, train_mode
 from holdfast.trust.slopes import gradients
 from holdfast.trust.transfer import Sources, transfer
 from holdfast.trust.verdict import Verdict, meaningless
-from holdfast.types import Classifier, Loss, Threat
+from holdfast.types import Ascent, Classifier, Loss, Threat
 
 
 def before(
@@ -78,7 +76,7 @@ def audit(
     y: Tensor,
     *,
     threat: Threat | None = None,
-    attack: PGD | APGD | None = None,
+    attack: Ascent | None = None,
     surrogate: Classifier | Sources | None = None,
     images: Tensor | None = None,
     seed: int = 0,
