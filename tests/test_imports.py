@@ -104,6 +104,12 @@ def test_imports_only_from_units_before_its_own(file):
             assert parts[1] in allowed, f"{file}:{line}: {unit(file)} must not import {parts[1]}"
 
 
+def test_the_documented_order_is_the_one_that_is_tested():
+    text = (Path(__file__).parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    quoted = " ".join(line[2:] for line in text.splitlines() if line.startswith("> "))
+    assert [name.strip() for name in quoted.replace("→", ",").split(",")] == ORDER
+
+
 def test_nothing_but_the_entry_point_imports_the_command_line():
     for file in SOURCE.rglob("*.py"):
         if unit(file) not in ("cli", "__main__"):

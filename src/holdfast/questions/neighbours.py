@@ -31,11 +31,9 @@ from holdfast.show.table import Table
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from holdfast.attacks.apgd import APGD
-    from holdfast.attacks.pgd import PGD
     from holdfast.data.dataset import Split
     from holdfast.rng import Streams
-    from holdfast.types import Classifier
+    from holdfast.types import Ascent, Classifier
 
 STRENGTHS = (0.001, 0.01, 0.1, 1.0)
 
@@ -143,7 +141,7 @@ class Measurement:
     counts: Sequence[int]
     weights: Literal["uniform", "distance"]
     plan: Plan
-    attack: PGD | APGD
+    attack: Ascent
     columns: ClassVar[Mapping[str, str]] = {
         "right": "for each number of neighbours, which mixtures are right on the image and after each attack"
     }

@@ -67,7 +67,7 @@ class Share:
 
 
 def share_of(row: Mapping[str, Any], *, absent: int = 0) -> Share:
-    """The accuracy in a row of `results.accuracies` or `analysis.worst_case.worst_case`.
+    """The accuracy in a row of `results.accuracies` or `results.worst_case.worst_case`.
 
     The interval of a bound reaches from that of the worst outcome, in which all examples break that wait or could not
     be attacked, to that of the best; with checks that have not run at all, every example may break. Where nothing is

@@ -37,8 +37,8 @@ FOREIGN = (
     "(--weights), and the order of the classes"
 )
 TRAINED = (
-    "let the threat of adversarial training grow over its first half (train.threat_warmup: 0.5), try another learning "
-    "rate, or train longer"
+    "train longer or try another learning rate; in adversarial training, let the threat grow over its first half "
+    "(train.threat_warmup: 0.5)"
 )
 GIVEN = "given"
 """Weights of a network that was not trained in its run."""

@@ -21,9 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor
 
-from holdfast.attacks.apgd import APGD
 from holdfast.attacks.persistence import make_persistent
-from holdfast.attacks.pgd import PGD
 from holdfast.ensembles.composite import Pair, aimed
 from holdfast.ensembles.magnitudes import class_magnitudes
 from holdfast.ensembles.mixing import GradientRatio, Probability
@@ -36,7 +34,7 @@ from holdfast.questions.question import Context
 from holdfast.rng import Streams, streams
 from holdfast.threat.linf import Linf
 from holdfast.threat.radius import with_radius
-from holdfast.types import Attack, Classifier, Mixing, Threat
+from holdfast.types import Ascent, Attack, Classifier, Mixing, Threat
 
 if TYPE_CHECKING:
     from holdfast.questions.mixing import Mixtures
@@ -241,7 +239,7 @@ class MixingMeasurement:
 
     pair: PairOfNetworks
     plan: Plan
-    attack: PGD | APGD
+    attack: Ascent
     columns: ClassVar[Mapping[str, str]] = {
         "right": "which mixtures are right on the image and after each attack",
         **{
