@@ -100,6 +100,14 @@ def test_a_checkpoint_on_a_subset_gets_a_run_of_its_own(place):
     assert not (place / RUN / "ledger").exists()
 
 
+def test_a_run_on_a_subset_is_named_after_its_variant(place):
+    attacked = said("attack", RUN, *PGD_5, "--subset", "20", cwd=place)["run"]
+    name = json.loads((place / attacked / "run.json").read_text())["name"]
+    variant, directory = RUN.split("/")[-2:]
+    assert name.startswith(f"{variant}-{directory}-")
+    assert set(Ledger(place / attacked / "ledger").read()["run"]) == {name}
+
+
 def test_a_foreign_network_is_attacked(tmp_path):
     write_npz(Digits()(), tmp_path / "digits.npz")
     torch.save(foreign.network().state_dict(), tmp_path / "w.pt")

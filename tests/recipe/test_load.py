@@ -234,6 +234,11 @@ def test_a_bad_override_says_what_was_expected(override, says):
             "r.yaml:4: unknown name 'trian'; known: analyses, checks, data, evaluate, model, name, seed, seeds, train, "
             "variants. Did you mean 'train'?",
         ),
+        (
+            "variants: {a: {train.epochs: 2}}",
+            "variants.a.train.epochs: unknown name 'train.epochs'; known: analyses, checks, data, evaluate, model, "
+            "name, seed, train. Did you mean 'train'? Write train: {epochs: ...}.",
+        ),
         ("train:\n  epochz: 3", "r.yaml:5: train.epochz: unknown name 'epochz'"),
         (
             "train:\n  optimizer:\n    sgd: {lrr: 3}",

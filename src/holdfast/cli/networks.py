@@ -127,7 +127,7 @@ def own(
         run = Run(request.work.out / "evaluations" / f"{path.stem}-{loaded.card.hash[:8]}-{splits.name}{request.part}")
     network = {"file": str(path), "data": plain(stated, DataRecipe)}
     splits = _in_own_run(run, loaded, splits, network, recipe.evaluate.block, fresh=request.fresh)
-    subject = Subject(loaded.model, run.path.name, "given", loaded.card.hash, request.work.trust)
+    subject = Subject(loaded.model, run.info()["name"], "given", loaded.card.hash, request.work.trust)
     return Ready(run, [subject], splits, chosen, recipe.evaluate, recipe.seed, device)
 
 
@@ -204,7 +204,9 @@ def _in_own_run(
     refuse_others(run, splits, weights=digest, block=block)
     outputs = same_outputs(run, "given", digest, loaded.model, splits)
     weights = {"given": {"sha256": digest, "file": network["file"], "outputs": outputs}}
-    run.record(name=run.path.name, data=splits.facts(), weights=weights, block=block, network=network)
+    file = Path(network["file"])
+    name = f"{file.resolve().parent.name}-{run.path.name}" if file.is_dir() else run.path.name  # of which variant
+    run.record(name=name, data=splits.facts(), weights=weights, block=block, network=network)
     return splits
 
 

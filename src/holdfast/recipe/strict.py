@@ -12,7 +12,7 @@ import math
 import re
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Annotated, Any, Final, Literal, cast
@@ -239,7 +239,7 @@ def _expanded(names: list[str], first: Any, value: Any) -> Any:
         if strange and len(value) == 1 and first in FAMILIES and (strange[0] in FAMILIES[first] or strange[0] == KEY):
             return {names[0]: value}
         if strange:
-            raise _problem(unknown(strange[0], names) + REMEDIES.get(strange[0], ""), strange[0])
+            raise _problem(unknown(strange[0], names) + _remedy(str(strange[0]), names), strange[0])
         return value
     if not names:
         raise _problem(f"expected no fields; got {_described(value)}")
@@ -323,3 +323,9 @@ def _problem(sentence: str, *key: Any, type_: Literal["problem", "unavailable"] 
 def _described(value: Any) -> str:
     text = repr(value)
     return f"{text if len(text) <= 60 else text[:57] + '...'} ({type(value).__name__})"
+
+
+def _remedy(key: str, names: Collection[str]) -> str:
+    """What to do instead of a key that is no field; dots lead into a mapping on the command line only."""
+    first, dot, rest = key.partition(".")
+    return f" Write {first}: {{{rest}: ...}}." if dot and first in names else REMEDIES.get(key, "")
