@@ -237,7 +237,7 @@ def test_a_bad_override_says_what_was_expected(override, says):
         (
             "variants: {a: {train.epochs: 2}}",
             "variants.a.train.epochs: unknown name 'train.epochs'; known: analyses, checks, data, evaluate, model, "
-            "name, seed, train. Did you mean 'train'? Write train: {epochs: ...}.",
+            "name, seed, train. Write train: {epochs: ...}.",
         ),
         ("train:\n  epochz: 3", "r.yaml:5: train.epochz: unknown name 'epochz'"),
         (
