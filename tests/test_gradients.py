@@ -5,8 +5,6 @@ from torch import nn
 from holdfast.errors import ModelError
 from holdfast.gradients import (
     expansion,
-    hessian_vector,
-    hessian_vector_difference,
     input_gradient,
     input_jacobian,
     without_weights,
@@ -18,6 +16,14 @@ from tests.zoo import half_space, images, labels, linear, normed, smooth
 # Logistic regression, computed apart: w = (1, -2), x = (.5, .3), y = 1.
 W = torch.tensor([1.0, -2.0], dtype=torch.float64)
 X = torch.tensor([[0.5, 0.3]], dtype=torch.float64)
+
+
+def hessian_vector(loss, model, x, y, vector):
+    return expansion(loss, model, x, y).product(vector)
+
+
+def hessian_vector_difference(loss, model, x, y, vector, *, step=1e-2):
+    return expansion(loss, model, x, y, step=step).product(vector)
 
 
 def logistic(x):

@@ -51,6 +51,12 @@ def one_line(text: str) -> str:
     return " ".join(line.strip() for line in text.splitlines())
 
 
+def type_and_line(error: BaseException) -> str:
+    """The type and the first line of an error of others."""
+    text = str(error).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
 def unknown(name: object, available: Iterable[str]) -> str:
     """A sentence that `name` is unknown, with the available names and the nearest as a suggestion.
 

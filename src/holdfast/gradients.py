@@ -231,15 +231,3 @@ def _or_zero(product: Tensor | None, like: Tensor) -> Tensor:
         return torch.zeros_like(like)
     _refuse_nan(product)
     return product
-
-
-def hessian_vector(loss: Loss, model: Classifier, x: Tensor, y: Tensor, vector: Tensor) -> Tensor:
-    """Exact product of each example's input Hessian with its vector, by differentiating twice."""
-    return expansion(loss, model, x, y).product(vector)
-
-
-def hessian_vector_difference(
-    loss: Loss, model: Classifier, x: Tensor, y: Tensor, vector: Tensor, *, step: float = 1e-2
-) -> Tensor:
-    """The product by a finite difference of two gradients; see `expansion`."""
-    return expansion(loss, model, x, y, step=step).product(vector)

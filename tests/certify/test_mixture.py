@@ -8,11 +8,11 @@ from torch import nn
 
 from holdfast.attacks import PGD
 from holdfast.certify import GaussianSmoothing, Margin, MixtureMargin, MixtureSmoothing, SmoothedMargin
-from holdfast.certify.mixture_radii import smoothed_radius
 from holdfast.ensembles import Composite, GradientRatio, Probability, RobustTransform, strength_of
 from holdfast.errors import ModelError
 from holdfast.losses import margin
 from holdfast.rng import Streams
+from holdfast.theory.mixture_radii import smoothed_radius
 from holdfast.threat import L2
 from holdfast.types import ABSTAIN
 from holdfast.wrappers import Counted

@@ -19,10 +19,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from holdfast.attacks.libraries import ORDERS, Bridge, Foreign, Made, kind_of, line_of
+from holdfast.attacks.libraries import ORDERS, Bridge, Foreign, Made, kind_of
 from holdfast.attacks.search import Aim, require_box
 from holdfast.attacks.starting import note_not_run, report_no_start, starting_images
-from holdfast.errors import HoldfastError, ModelError, RecipeError
+from holdfast.errors import HoldfastError, ModelError, RecipeError, type_and_line
 from holdfast.gradients import require_gradients, without_weights
 from holdfast.losses import cross_entropy
 from holdfast.modes import in_evaluation_mode
@@ -106,7 +106,7 @@ def _find(foreign: Foreign, bridge: Bridge, aim: Aim, rng: Streams, model: Class
     except ValueError as error:  # what our own `make` refuses, and most of what libraries do
         raise RecipeError(f"{library.name} {foreign.attack}: {error}") from error
     except Exception as error:  # a foreign library may raise anything
-        raise RecipeError(f"{library.name} {foreign.attack}: {line_of(error)}") from error
+        raise RecipeError(f"{library.name} {foreign.attack}: {type_and_line(error)}") from error
     if z.shape != x.shape or not bool(z.isfinite().all()):
         what = f"points of shape {tuple(z.shape)}" if z.shape != x.shape else "points that are not finite"
         raise ModelError(f"{library.name} {foreign.attack}: expected points like the images; got {what}")

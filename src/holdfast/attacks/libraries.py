@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from holdfast.errors import RecipeError, unknown
+from holdfast.errors import RecipeError, type_and_line, unknown
 from holdfast.gradients import without_weights
 from holdfast.threat.l0 import L0
 from holdfast.threat.l1 import L1
@@ -141,7 +141,7 @@ def package(name: str, *modules: str, install: str) -> Any:
                 importlib.import_module(f"{name}.{module}")
             return importlib.import_module(name)
     except Exception as error:  # a broken binary extension may raise anything
-        raise RecipeError(f"cannot import {name} ({line_of(error)}); pip install {install}") from error
+        raise RecipeError(f"cannot import {name} ({type_and_line(error)}); pip install {install}") from error
 
 
 def chosen(name: str, available: Mapping[str, Any]) -> Any:
@@ -171,7 +171,7 @@ def built(kind: Any, given: Mapping[str, Any]) -> Any:
     try:
         return kind(**given)
     except Exception as error:  # a foreign library may raise anything
-        raise ValueError(f"{kind.__name__}: {line_of(error)}") from error
+        raise ValueError(f"{kind.__name__}: {type_and_line(error)}") from error
 
 
 def wrong_aim(targeted: bool) -> ValueError:
@@ -191,8 +191,3 @@ def kind_of(threat: Threat) -> str:
     """The name of a threat, for messages."""
     return type(threat).__name__.lower()
 
-
-def line_of(error: BaseException) -> str:
-    """An error of a library in one line."""
-    text = str(error).strip().partition("\n")[0]
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from holdfast.errors import RecipeError, unknown
+from holdfast.errors import RecipeError, type_and_line, unknown
 from holdfast.models.logits import with_logits
 from holdfast.models.network import normalised
 from holdfast.registry import imported, working_directory_importable
@@ -147,18 +147,13 @@ def _library(name: str) -> Any:
         return importlib.import_module(name)
     except Exception as error:  # a broken binary extension may raise anything
         hint = f"install the extra, pip install 'holdfast[{name}]'"
-        raise RecipeError(f"model: cannot import {name} ({_line(error)}); {hint}") from error
+        raise RecipeError(f"model: cannot import {name} ({type_and_line(error)}); {hint}") from error
 
 
 def _in_front(model: nn.Module, channels: int, mean: Sequence[float] | None, std: Sequence[float] | None) -> nn.Module:
     if mean is None and std is None:
         return model
     return normalised(model, mean or [0.0] * channels, std or [1.0] * channels)
-
-
-def _line(error: BaseException) -> str:
-    text = str(error).strip().partition("\n")[0]
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def _kind(value: object) -> str:
