@@ -4,33 +4,30 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from holdfast.checks import Check, is_attack
 from holdfast.corruptions.noise import Clean
 from holdfast.data.dataset import Split
-from holdfast.data.memory import Memory
-from holdfast.errors import DataError, ModelError, RecipeError
+from holdfast.errors import RecipeError
 from holdfast.evaluation.blocks import evaluations
+from holdfast.evaluation.inputs import Checks, Images, listed_checks, moved, normalising, settings_of, splits_of
 from holdfast.evaluation.subject import Subject, place
 from holdfast.evaluation.summary import CLEAN, Results
 from holdfast.halving import BatchSize
 from holdfast.models.logits import with_logits
-from holdfast.models.network import PerChannel, normalised
-from holdfast.promises import require_check
+from holdfast.models.network import PerChannel
 from holdfast.recipe.plain import describe
 from holdfast.recipe.schema import EvaluateRecipe
-from holdfast.recipe.strict import parse
-from holdfast.recipe.sweeps import parse_checks, read_checks
 from holdfast.results.ledger import SCHEMA
 from holdfast.runs.card import content_hash
 from holdfast.runs.directory import Run, versions
@@ -43,16 +40,8 @@ from holdfast.trust.store import stored, write_verdicts
 from holdfast.trust.verdict import Verdict, failed
 from holdfast.types import Classifier
 
-Images = Tensor | np.ndarray[Any, Any] | Iterable[Any]
-"""Images as tensors, or images with labels: a data set, or a loader of batches."""
-
-Checks = str | Mapping[str, Any] | Check | Sequence[str | Mapping[str, Any] | Check]
-"""Methods, names of checks or presets, or what a recipe says of checks."""
-
 PROBE = 64
 """Images on which conditions of the model are tested."""
-
-NORMALISATION = "leave normalisation out of the images and give mean= and std= instead"
 
 REMEDY = "choose another directory, or delete this one"
 
@@ -93,10 +82,10 @@ def evaluate(
     Raises:
         RecipeError: if the directory holds results of another model, other images or another seed.
     """
-    splits, chosen, how = _splits(x, y), _listed(checks), _settings(settings)
-    with _moved(model, device):
+    splits, chosen, how = splits_of(x, y), listed_checks(checks), settings_of(settings)
+    with moved(model, device):
         answering = with_logits(model, splits.test.batch(slice(0, 1))[0].to(place(model)))
-        subject = Subject(_normalising(answering, mean, std, splits.shape[0]))
+        subject = Subject(normalising(answering, mean, std, splits.shape[0]))
         with nullcontext() if out is None else Run(Path(out)).lock():
             kept = None if out is None else _claimed(Path(out), subject.model, splits, how, seed)
             return _run(subject if kept is None else kept.subject, splits.test, chosen, how, seed, kept)
@@ -149,68 +138,6 @@ def _warned(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
     for line in lines:
         warnings.warn(line, UserWarning, stacklevel=4)
     return lines
-
-
-def _splits(x: Images, y: Tensor | np.ndarray[Any, Any] | None) -> Splits:
-    if isinstance(y, str | Mapping):
-        raise DataError(f"y: expected labels; got {y!r}; say checks={y!r}")
-    if y is None and isinstance(x, Tensor | np.ndarray):
-        raise DataError("y: expected the labels of the images; got None")
-    if y is not None and not isinstance(x, Tensor | np.ndarray | list | tuple):
-        raise DataError(f"y: expected None beside {type(x).__name__}, which has labels of its own; got labels")
-    test: Any = x if y is None else (torch.as_tensor(x), torch.as_tensor(y))
-    try:
-        data = Memory(test=test)()
-    except DataError as error:
-        if "in [0, 1]" in str(error):
-            raise DataError(f"{error}; {NORMALISATION}") from None
-        raise
-    return Splits(data.name, data.classes, data.shape, data.fingerprint(), None, None, data.test)
-
-
-@contextmanager
-def _moved(model: Classifier, device: torch.device | str | None) -> Iterator[None]:
-    """Put a module on a device, and afterwards where it was."""
-    if device is None:
-        yield
-        return
-    if not isinstance(model, nn.Module):
-        raise ModelError(f"device: expected a torch module, which can be moved; got {type(model).__name__}")
-    before = place(model).device
-    model.to(device)
-    try:
-        yield
-    finally:
-        model.to(before)
-
-
-def _normalising(model: Classifier, mean: PerChannel | None, std: PerChannel | None, channels: int) -> Classifier:
-    """The model behind a normalisation, if there is one."""
-    if mean is None and std is None:
-        return model
-    for name, given in (("mean", mean), ("std", std)):
-        if isinstance(given, Sequence) and len(given) != channels:
-            raise RecipeError(f"{name}: expected a number, or {channels}, one per channel; got {given!r}")
-    try:
-        return normalised(model, 0.0 if mean is None else mean, 1.0 if std is None else std)
-    except ValueError as error:
-        raise RecipeError(str(error)) from None
-
-
-def _settings(given: EvaluateRecipe | Mapping[str, Any] | None) -> EvaluateRecipe:
-    """How the checks run; a block has at least as many images as a pass."""
-    how = given if isinstance(given, EvaluateRecipe) else parse(EvaluateRecipe, dict(given or {}))
-    return replace(how, block=max(how.block, how.batch_size))
-
-
-def _listed(checks: Any, place: str = "checks") -> list[Check]:
-    if isinstance(checks, str):
-        return read_checks(checks)
-    if isinstance(checks, Mapping):
-        return parse_checks(dict(checks))
-    if isinstance(checks, Sequence):
-        return [one for number, each in enumerate(checks) for one in _listed(each, f"{place}[{number}]")]
-    return [require_check(checks, place)]
 
 
 def _claimed(path: Path, model: Classifier, splits: Splits, how: EvaluateRecipe, seed: int) -> _Kept:
