@@ -99,6 +99,8 @@ def test_the_page_has_a_section_for_each_question_with_an_answer(tmp_path: Path)
     assert "Boundary thickness" in page.tables
     text = (tmp_path / "both.html").read_text()
     assert text.index('id="thickness"') < text.index('id="flatness"')
+    assert "Measured on 40 images." in text
+    assert "Measured on 3 images." in text
 
 
 def test_an_answer_without_rows_has_no_section(tmp_path: Path) -> None:

@@ -150,7 +150,7 @@ def test_attacks_are_named_by_their_label_alone():
 def test_one_image_has_no_interval():
     items = presented(answer(ROWS.head(1)))
     foreseen, *_ = of(Table, items)
-    assert foreseen.rows[0][1][1].note == "± ?"
+    assert foreseen.rows[0][1][1].note == ""
     (mean,) = of(Figure, items)
     assert mean.spec["data"][0]["y"][2:4] == [4.0, 4.0]
 

@@ -11,7 +11,7 @@ from holdfast.show.html import environment, figures_of, parts_of
 from holdfast.show.items import Details, Heading, Note
 from holdfast.show.plain import to_plain
 from holdfast.show.table import Cell, Table
-from holdfast.show.terminal import draw
+from holdfast.show.terminal import draw, to_text
 
 TABLE = Table("Sizes", "Run", ["Length"], [("<b>a</b>\x1b[31m", [Cell("1 cm", "± 2", value=1.0)])])
 CHART = Chart("Lengths", "time", (Curve(0, "length", (0.0, 1.0), (2.0, 3.0)),), False)
@@ -53,6 +53,19 @@ def test_machines_get_numbers_where_a_cell_has_one() -> None:
     assert plain[:2] == [{"text": "A sentence."}, {"heading": "Numbers"}]
     assert plain[2]["rows"][0]["cells"] == [1.0]
     assert plain[3]["items"] == [plain[2]]
+
+
+def test_columns_below_a_heading_have_it_in_their_names() -> None:
+    cells = [Cell("1"), Cell("2"), Cell("3")]
+    groups = [("", 1), ("noisy", 1), ("clean", 1)]
+    table = Table("Accuracy", "Check", ["Examples", "best", "best"], [("pgd", cells)], groups, totals=1)
+    (plain,) = to_plain([table])
+    assert plain["columns"] == ["Examples", "noisy, best", "clean, best"]
+    assert plain["totals"] == 1
+    assert TABLE.headings() == [["Length"]]
+    lines = to_text([table]).splitlines()
+    assert lines[2].split() == ["noisy", "clean"]
+    assert lines[3].split() == ["Check", "Examples", "best", "best"]
 
 
 def test_a_terminal_leaves_out_guides_and_headings_of_nothing_and_breaks_no_line_of_a_pipe() -> None:

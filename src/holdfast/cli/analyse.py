@@ -116,6 +116,7 @@ def question_of(name: str, stated: Mapping[str, Any]) -> Question:
 def show(question: Question, answers: Sequence[Answer], reports: Sequence[str | None], *, as_json: bool) -> None:
     """Print the answers of all runs together."""
     from holdfast.questions.answers import Answers
+    from holdfast.questions.presenting import presented
     from holdfast.show.names import labels
     from holdfast.show.plain import to_plain
     from holdfast.show.terminal import draw
@@ -124,7 +125,7 @@ def show(question: Question, answers: Sequence[Answer], reports: Sequence[str | 
     labelled = [
         dataclasses.replace(one, run=name, place=n) for n, (one, name) in enumerate(zip(answers, names, strict=True))
     ]
-    items = list(question.present(Answers(tuple(labelled), tuple(names))))
+    items = presented(question, Answers(tuple(labelled), tuple(names)))
     if as_json:
         echo_json({"answers": [_record(one) for one in answers], "shown": to_plain(items), "reports": list(reports)})
         return

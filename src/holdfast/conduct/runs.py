@@ -216,10 +216,10 @@ def _each(
         except Exception as error:
             if len(jobs) == 1 or not _concerns_one_run(error):
                 raise
-            reason = _reason(error)
+            reason = _reason(error, job.name)
         if reason is not None:  # out here, where the error keeps no tensors any more
             release_memory()
-            failed.append(reason)
+            failed.append(f"{job.name}: {reason}")
         if is_first():
             _note(job, reason)
         if reason is not None:
@@ -261,7 +261,7 @@ def _concerns_one_run(error: Exception) -> bool:
     return isinstance(error, TrainingError | ModelError | RecipeError | LedgerError) or is_out_of_memory(error)
 
 
-def _reason(error: Exception) -> str:
-    """Why a run failed, in one line."""
-    line = " ".join(str(error).split()) or type(error).__name__
+def _reason(error: Exception, run: str) -> str:
+    """Why a run failed, in one line that does not name it: whoever shows the line does."""
+    line = " ".join(str(error).split()).removeprefix(f"{run}: ") or type(error).__name__
     return line if isinstance(error, HoldfastError) else f"out of memory ({line})"

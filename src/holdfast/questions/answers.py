@@ -141,12 +141,22 @@ class Answers(Sequence[Answer]):
     def _repr_html_(self) -> str:
         """What the question presents, in a notebook."""
         from holdfast.families import QUESTIONS
+        from holdfast.questions.presenting import presented
         from holdfast.show.page import to_html
 
-        return to_html(QUESTIONS[self.each[0].key.question].present(self), self.labels) if self.each else ""
+        return to_html(presented(QUESTIONS[self.each[0].key.question], self), self.labels) if self.each else ""
 
     def names(self) -> list[str]:
         """A name for each answer: run and weights, and what else tells them apart."""
+        return [", ".join([one.network, *more]) for one, more in zip(self.each, self._remarks(), strict=True)]
+
+    def kinds(self) -> list[str]:
+        """What the curves of each answer are called: its weights, and what else tells the answers apart."""
+        weights = [f"{one.key.weights} weights" for one in self.each]
+        return [", ".join([each, *more]) for each, more in zip(weights, self._remarks(), strict=True)]
+
+    def _remarks(self) -> list[list[str]]:
+        """Of each answer the settings, and the number of images, in which the answers differ."""
         varying = [
             name
             for name in dict.fromkeys(name for answer in self.each for name in answer.settings)
@@ -154,12 +164,11 @@ class Answers(Sequence[Answer]):
         ]
         varying = [name for name in varying if not any(name in IMPLIED.get(other, ()) for other in varying)]
         sizes = {answer.key.examples for answer in self.each}
-        names = []
-        for answer in self.each:
-            remarks = [f"{name}={_plain(answer.settings.get(name))}" for name in varying]
-            remarks += [f"{answer.key.examples} images"] * (len(sizes) > 1)
-            names.append(", ".join([answer.network, *remarks]))
-        return names
+        return [
+            [f"{name}={_plain(answer.settings.get(name))}" for name in varying]
+            + [f"{answer.key.examples} images"] * (len(sizes) > 1)
+            for answer in self.each
+        ]
 
 
 def _plain(value: object) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from holdfast.questions.answers import Answer, Answers
-from holdfast.questions.presenting import answered
+from holdfast.questions.presenting import answered, of_each_kind
 from holdfast.questions.question import Material, Needs, Record
 from holdfast.show.chart import Chart, Curve
 from holdfast.show.items import Item
@@ -75,7 +75,7 @@ class HeadSpectrum:
         if some:
             yield EXPLANATION
             yield _table(some)
-            yield _chart([answer for _, answer in some])
+            yield _chart(of_each_kind(answers))
 
 
 def spectrum_of(features: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -131,14 +131,15 @@ def _table(some: Sequence[tuple[str, Answer]]) -> Table:
     return Table("Directions with most energy, and the head's squared norm outside them", "Run", columns, rows)
 
 
-def _chart(answers: Sequence[Answer]) -> Chart:
+def _chart(some: Sequence[tuple[str, Answer]]) -> Chart:
+    """The shares of answers whose curves have these names."""
     curves = []
-    for answer in answers:
+    for of, answer in some:
         record = answer.records[0]
         places = tuple(map(float, range(1, len(record["energy"]) + 1)))
         for kind, rest in (("energy", 0.0), ("weight", record["beyond"])):
             label = {"energy": "energy of the features", "weight": "squared norm of the head"}[kind]
             shares = tuple(_cumulated(record[kind], rest))
-            curves.append(Curve(answer.place, f"{label}, {answer.key.weights} weights", places, shares))
+            curves.append(Curve(answer.place, f"{label}, {of}", places, shares))
     title = "Shares of energy and of the head in the first directions"
     return Chart(title, "directions, by falling energy", tuple(curves), True, log_x=True)

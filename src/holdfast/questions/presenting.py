@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from holdfast.questions.question import Question
+    from holdfast.show.items import Item
+
 QUARTILES = (0.25, 0.5, 0.75)
 POINTS = 61
 """Positions of a curve of shares."""
@@ -25,6 +28,22 @@ POINTS = 61
 Write = Callable[[float], str]
 Named = Sequence[tuple[str, Answer]]
 """Answers with their names."""
+
+
+def presented(question: Question | type[Question], answers: Answers) -> list[Item]:
+    """What a question makes of answers, below the number of images that they rest on.
+
+    A question that takes fewer images than it is asked about has a function `rests_on` of an answer, which says how
+    many.
+    """
+    items = list(question.present(answers))
+    rests_on = getattr(question, "rests_on", lambda answer: answer.examples)
+    sizes = sorted({rests_on(answer) for answer in answers} - {0})
+    if not (items and sizes):
+        return items
+    *others, last = map(count, sizes)
+    images = " and ".join(filter(None, (", ".join(others), last)))
+    return [f"Measured on {images} image{'' if sizes == [1] else 's'}.", *items]
 
 
 def number(value: float | None, write: Write = short) -> Cell:
@@ -96,6 +115,11 @@ def answered(answers: Answers) -> list[tuple[str, Answer]]:
     return [(name, answer) for name, answer in zip(answers.names(), answers, strict=True) if answer.examples]
 
 
+def of_each_kind(answers: Answers) -> list[tuple[str, Answer]]:
+    """What the curves of answers are called, and the answers, of those that hold any rows or records."""
+    return [(kind, answer) for kind, answer in zip(answers.kinds(), answers, strict=True) if answer.examples]
+
+
 def quartile_table(answers: Answers, column: str, title: str) -> Table:
     """Mean and quartiles of a column, a row for each answer."""
     rows = []
@@ -112,10 +136,10 @@ def share_chart(answers: Answers, column: str, title: str, axis: str) -> Chart:
     Values of 0 lie left of all positions.
     """
     curves = []
-    for _, answer in answered(answers):
+    for kind, answer in of_each_kind(answers):
         values = answer.rows[column].sort()
         steps = pl.Series([number / (POINTS - 1) for number in range(POINTS)])
         spots = [(values.quantile(at, "linear") or 0.0, at) for at in steps]
         x, y = zip(*[spot for spot in spots if spot[0] > 0] or [(1.0, 1.0)], strict=True)
-        curves.append(Curve(answer.place, f"{answer.key.weights} weights", x, y))
+        curves.append(Curve(answer.place, kind, x, y))
     return Chart(title, axis, tuple(curves), True, log_x=True)

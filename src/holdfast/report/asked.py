@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from holdfast.errors import RecipeError
 from holdfast.families import QUESTIONS
+from holdfast.questions.presenting import presented
 from holdfast.questions.question import Needs
 from holdfast.registry import one_line
 from holdfast.report.runs import RunData, answers_of, of_stored_answers
@@ -72,7 +73,7 @@ class StoredAnswers:
             yield from self._of_package(package, lambda: question.present(answers), [run.label for run in runs])
             return
         with of_stored_answers(self.title):
-            items = list(question.present(answers))
+            items = presented(question, answers)
         yield from items
 
     def _of_package(self, package: str, present: Callable[[], Iterable[Item]], labels: Sequence[str]) -> Sequence[Item]:

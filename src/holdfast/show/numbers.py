@@ -72,5 +72,5 @@ def listed(names: Sequence[str], limit: int = 4) -> str:
 
 
 def give_or_take(half: float | None, write: Callable[[float], str]) -> str:
-    """Half an interval as text after a mean: one number says nothing of how far its mean is off."""
-    return "± ?" if half is None else f"± {write(half)}"
+    """Half an interval as text after a mean; empty for one number, which says nothing of how far its mean is off."""
+    return "" if half is None else f"± {write(half)}"

@@ -19,7 +19,10 @@ def _item(item: Item) -> dict[str, Any]:
     """One item; empty for charts, pictures, and guides for readers."""
     if isinstance(item, Table):
         rows = [{"name": name, "cells": [_cell(cell) for cell in cells]} for name, cells in item.rows]
-        return {"caption": item.caption, "corner": item.corner, "columns": list(item.columns), "rows": rows}
+        columns = [", ".join(heading) for heading in item.headings()]
+        return {
+            "caption": item.caption, "corner": item.corner, "columns": columns, "rows": rows, "totals": item.totals,
+        }  # fmt: skip
     if isinstance(item, Heading):
         return {"heading": item.text}
     if isinstance(item, Details):

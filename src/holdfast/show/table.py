@@ -52,6 +52,11 @@ class Table:
     totals: int = 0
     style: Literal["", "dense", "tall", "headline", "wordy", "facts"] = ""
 
+    def headings(self) -> list[list[str]]:
+        """Of each column, the heading above it and its neighbours, and its own."""
+        above = [name for name, width in self.groups for _ in range(width)] or [""] * len(self.columns)
+        return [[*filter(None, parts)] for parts in zip(above, self.columns, strict=True)]
+
     def _repr_html_(self) -> str:
         """The table in a notebook."""
         from holdfast.show.page import to_html

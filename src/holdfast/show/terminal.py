@@ -76,11 +76,9 @@ def rich_table(table: Table) -> RichTable:
     shown = RichTable(box=box.SIMPLE_HEAD, title=one_line(table.caption), title_justify="left", pad_edge=False)
     shown.add_column(Text(one_line(table.corner)), overflow="fold")
     words = [cell.words for cell in table.rows[0][1]] if table.rows else []
-    groups = [name for name, width in table.groups for _ in range(width)] or [""] * len(table.columns)
-    for number, column in enumerate(table.columns):
+    for number, heading in enumerate(table.headings()):
         left = words[number : number + 1] == [True]
-        heading = "\n".join(one_line(part) for part in (groups[number], column) if part)
-        shown.add_column(Text(heading), justify="left" if left else "right", overflow="fold")
+        shown.add_column(Text("\n".join(map(one_line, heading))), justify="left" if left else "right", overflow="fold")
     for name, cells in table.rows:
         shown.add_row(Text(one_line(name)), *[Text(one_line(_text(cell))) for cell in cells])
     return shown

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from holdfast.questions.answers import Answer, Answers
 from holdfast.questions.classes.theorems import conclusions
-from holdfast.questions.presenting import answered
+from holdfast.questions.presenting import answered, of_each_kind
 from holdfast.questions.question import Context, Material, Needs, Prepared, Record
 from holdfast.show.chart import Chart, Curve
 from holdfast.show.items import Details, Heading, Item
@@ -100,7 +100,7 @@ class Classes:
             return
         yield EXPLANATION
         yield _overview(some)
-        yield from _charts([answer for _, answer in some])
+        yield from _charts(of_each_kind(answers))
         for name, answer in some:
             yield _by_class(name, answer, [one.records[0] for _, one in some])
         few = [(name, answer) for name, answer in some if 1 < len(answer.records[0]["classes"]) <= MOST]
@@ -130,15 +130,19 @@ def _overview(some: Sequence[tuple[str, Answer]]) -> Table:
     return Table("Classes in feature space", "Run", columns, rows)
 
 
-def _charts(answers: Sequence[Answer]) -> Iterator[Chart]:
+def _charts(some: Sequence[tuple[str, Answer]]) -> Iterator[Chart]:
     """Width and margins of every class, for all networks."""
-    labels = sorted({label for answer in answers for label in answer.records[0]["classes"]})
-    ticks = tuple(answers[0].class_name(label) for label in labels) if len(labels) <= MOST else ()
+    labels = sorted({label for _, answer in some for label in answer.records[0]["classes"]})
+    ticks = tuple(some[0][1].class_name(label) for label in labels) if len(labels) <= MOST else ()
     for title, columns in {
         "Dispersion by class": {"dispersion": "largest distance of two examples"},
         "Margin by class": {"mean_margin": "mean margin", "margin": "smallest margin"},
     }.items():
-        curves = [_curve(answer, column, kind, labels) for answer in answers for column, kind in columns.items()]
+        curves = [
+            _curve(answer, column, f"{word}, {kind}", labels)
+            for kind, answer in some
+            for column, word in columns.items()
+        ]
         yield Chart(f"{title}, {AXIS}", "class", tuple(curve for curve in curves if curve.x), False, ticks=ticks)
 
 
@@ -147,7 +151,7 @@ def _curve(answer: Answer, column: str, kind: str, labels: Sequence[int]) -> Cur
     pairs = zip(record["classes"], record[column], strict=True)
     points = [(float(labels.index(label)), value) for label, value in pairs if value is not None]
     x, y = tuple(place for place, _ in points), tuple(value for _, value in points)
-    return Curve(answer.place, f"{kind}, {answer.key.weights} weights", x, y, form="points")
+    return Curve(answer.place, kind, x, y, form="points")
 
 
 def _by_class(name: str, answer: Answer, records: Sequence[Record]) -> Table:

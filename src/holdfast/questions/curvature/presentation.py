@@ -159,7 +159,7 @@ def _group_table(some: Named) -> Table:
     def cell(group: Group) -> Cell:
         half = give_or_take(group.curvature.half, short)
         images = several(group.examples, "image")
-        return Cell(short(group.curvature.mean), f"{half}, {images}", value=group.curvature.mean)
+        return Cell(short(group.curvature.mean), ", ".join(filter(None, (half, images))), value=group.curvature.mean)
 
     columns = [(name, {group.right: cell(group) for group in _groups(answer)}) for name, answer in some]
     table = across("Mean curvature with its 95 % interval, by copies that are right", "Right copies", columns, count)

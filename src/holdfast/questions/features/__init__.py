@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from holdfast.errors import unknown
-from holdfast.questions.answers import Answers
-from holdfast.questions.features.presentation import MAPS, presented
+from holdfast.questions.answers import Answer, Answers
+from holdfast.questions.features.presentation import MAPS, images_of, presented
 from holdfast.questions.question import Context, Material, Needs, Prepared, Record
 from holdfast.show.items import Item
 
@@ -83,6 +83,11 @@ class Features:
         from holdfast.questions.features.measurement import layer_records
 
         return layer_records(self, material, len(earlier))
+
+    @staticmethod
+    def rests_on(answer: Answer) -> int:
+        """How many of the images it was asked about."""
+        return images_of(answer)
 
     @staticmethod
     def present(answers: Answers) -> Iterator[Item]:

@@ -70,7 +70,7 @@ def _noise(answer: Answer) -> str:
     return in_words(answer.settings["noise"])
 
 
-def _images(answer: Answer) -> int:
+def images_of(answer: Answer) -> int:
     """How many images the numbers are of."""
     most: int = answer.settings["images"]
     return min(most, answer.key.examples)
@@ -96,7 +96,7 @@ def _table(group: Sequence[Answer]) -> Table:
         if layer := _layers(answer).get(name):
             cells = [Cell(answer.network, words=True), *(_cell(layer, side, measure) for measure in MEASURES)]
             rows.append((f"{name} ({count(layer['size'])}), {side}", cells))
-    caption = f"Separation of the classes, {_noise(group[0])}, {counts([*map(_images, group)])} images"
+    caption = f"Separation of the classes, {_noise(group[0])}, {counts([*map(images_of, group)])} images"
     return Table(caption, "Layer (size)", ("Run", *MEASURES.values()), rows)
 
 
@@ -120,22 +120,26 @@ def _interval(number: Mapping[str, Any], measure: str) -> tuple[float, float]:
 
 def _charts(group: Sequence[Answer]) -> Iterator[Chart]:
     """The numbers as lines over the layers, where there are several."""
-    names = _names(group)
+    names, kinds = _names(group), Answers(tuple(group)).kinds()
     ticks = tuple("last" if name == PENULTIMATE else name.removeprefix("stage ") for name in names)
     for measure, title in CHARTS.items():
-        curves = [_curve(answer, names, side, measure) for answer in group for side in SIDES]
+        curves = [
+            _curve(answer, names, side, measure, f"{side} images, {kind}")
+            for kind, answer in zip(kinds, group, strict=True)
+            for side in SIDES
+        ]
         curves = [curve for curve in curves if curve.x]
         if curves and len(names) > 1:
             title = f"{title}, {_noise(group[0])}"
             yield Chart(title, "stage; last: penultimate", tuple(curves), measure in SHARES, ticks=ticks)
 
 
-def _curve(answer: Answer, names: Sequence[str], side: str, measure: str) -> Curve:
+def _curve(answer: Answer, names: Sequence[str], side: str, measure: str, kind: str) -> Curve:
     layers = _layers(answer)
     places = [(float(place), layers[name][side][measure]) for place, name in enumerate(names) if name in layers]
     points = [(x, number["value"], *_interval(number, measure)) for x, number in places if number["value"] is not None]
     x, y, low, high = zip(*points, strict=True) if points else ((),) * 4
-    return Curve(answer.place, f"{side} images, {answer.key.weights} weights", x, y, low, high)
+    return Curve(answer.place, kind, x, y, low, high)
 
 
 def _panels(group: Sequence[Answer]) -> Iterator[Panel]:
@@ -157,7 +161,7 @@ def _panels(group: Sequence[Answer]) -> Iterator[Panel]:
 
 def _distinct(group: Sequence[Answer]) -> list[Answer]:
     """One answer of each network: that with most images, whatever maps it has."""
-    best = {one.network: one for one in sorted(group, key=lambda one: (len(one.records), _images(one)))}
+    best = {one.network: one for one in sorted(group, key=lambda one: (len(one.records), images_of(one)))}
     return [one for one in group if best[one.network] is one]
 
 

@@ -37,7 +37,7 @@ class Flatness:
     Args:
         radii: distances from the parameters (default: 0 to 25; 0 to 0.5 with by_filter).
         draws: number of random directions.
-        by_filter: move every filter in proportion to its own length, so that networks that differ in scale alone agree.
+        by_filter: scale each direction by the norm of its filter (filter normalisation).
 
     Reference:
         Li et al., Visualizing the Loss Landscape of Neural Nets, NeurIPS 2018, arXiv:1712.09913, section 4 (filters).
@@ -80,23 +80,23 @@ class Flatness:
     @staticmethod
     def present(answers: Answers) -> Iterator[Item]:
         """Mean loss against distance, a chart and a table for each way of measuring it."""
-        some = [(name, answer) for name, answer in zip(answers.names(), answers, strict=True) if answer.records]
+        each = zip(answers.names(), answers.kinds(), answers, strict=True)
+        some = [one for one in each if one[-1].records]
         if some:
             yield EXPLANATION
         for by_filter in (False, True):
-            chosen = [(name, answer) for name, answer in some if answer.settings["by_filter"] is by_filter]
+            chosen = [one for one in some if one[-1].settings["by_filter"] is by_filter]
             if chosen:
-                yield Chart(
-                    "Loss around the parameters", AXIS[by_filter], tuple(_curve(one) for _, one in chosen), False
-                )
-                yield _table(chosen, AXIS[by_filter])
+                curves = tuple(_curve(kind, answer) for _, kind, answer in chosen)
+                yield Chart("Loss around the parameters", AXIS[by_filter], curves, False)
+                yield _table([(name, answer) for name, _, answer in chosen], AXIS[by_filter])
 
 
-def _curve(answer: Answer) -> Curve:
+def _curve(kind: str, answer: Answer) -> Curve:
     losses = [spread(level["losses"]) for level in answer.records]
     low, high = (tuple(one.mean + sign * (one.half or 0.0) for one in losses) for sign in (-1, 1))
     radii: tuple[float, ...] = tuple(level["radius"] for level in answer.records)
-    return Curve(answer.place, f"{answer.key.weights} weights", radii, tuple(one.mean for one in losses), low, high)
+    return Curve(answer.place, kind, radii, tuple(one.mean for one in losses), low, high)
 
 
 def _table(chosen: Sequence[tuple[str, Answer]], axis: str) -> Table:
@@ -107,8 +107,8 @@ def _table(chosen: Sequence[tuple[str, Answer]], axis: str) -> Table:
 
 def _cell(level: Any) -> Cell:
     losses, errors = spread(level["losses"]), spread(level["errors"])
-    note = f"{give_or_take(losses.half, _four)}; {percent(1 - errors.mean)} right"
-    return Cell(_four(losses.mean), note, value=losses.mean)
+    note = (give_or_take(losses.half, _four), f"{percent(1 - errors.mean)} right")
+    return Cell(_four(losses.mean), "; ".join(filter(None, note)), value=losses.mean)
 
 
 def _four(value: float) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from holdfast.questions.answers import Answers
+from holdfast.questions.answers import Answer, Answers
 from holdfast.questions.question import Context, Needs, Prepared
 from holdfast.questions.surface.presentation import presented
 from holdfast.show.items import Item
@@ -67,6 +67,11 @@ class LossSurface:
         from holdfast.questions.surface.directions import surfaces
 
         return surfaces(self, context)
+
+    @staticmethod
+    def rests_on(answer: Answer) -> int:
+        """How many images have a surface."""
+        return len(answer.records)
 
     @staticmethod
     def present(answers: Answers) -> Iterator[Item]:
