@@ -40,6 +40,17 @@ def test_whole_sections_say_why_they_are_empty_and_name_what_is_folded(
     assert "What the checks cost: see the report or --json." in out
 
 
+def test_sections_of_charts_and_pictures_alone_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = read_runs([make_run(tmp_path / name, RUN, name=name, gallery=RUN[1].name) for name in "ab"])
+    show_sections("robustness, gallery", runs, as_json=False)
+    assert capsys.readouterr().out.splitlines() == [
+        "robustness: charts and pictures only, see the report; numbers: --show accuracy.",
+        "gallery: charts and pictures only, see the report.",
+    ]
+    show_sections("gallery", runs, as_json=True)
+    assert json.loads(capsys.readouterr().out) == {"gallery": []}
+
+
 def test_machines_get_sections_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runs = read_runs([make_run(tmp_path / "a", RUN)])
     show_sections("accuracy", runs, as_json=True)

@@ -1,12 +1,13 @@
 """`holdfast analyse` and `holdfast select` as a user calls them."""
 
 import json
+import shutil
 import statistics
 
 import numpy as np
 import pytest
 
-from tests.end_to_end.command import good, refused, said
+from tests.end_to_end.command import good, holdfast, refused, said
 from tests.end_to_end.test_certify import SMALL
 from tests.report.reading import read
 
@@ -176,3 +177,39 @@ def test_bad_selections_are_one_line(place, argv, says):
 def test_json_is_one_object(place):
     text = good("select", "runs", "--by", "clean", "--accuracy", "0.5", "--within", "0.5", "--json", cwd=place)
     assert set(json.loads(text)) == {"by", "accuracy", "within", "runs", "other_images", "same_checks"}
+
+
+NORM = ["analyse", "gradient_norm"]
+
+
+def test_answers_of_a_directory_are_on_its_page(place):
+    page = place / "runs/grid/report.html"
+    output = said(*NORM, "runs/grid", "--subset", "9", cwd=place)
+    assert output["reports"][-1] == "runs/grid/report.html"
+    assert len(output["reports"]) == 3
+    assert "Measured on 9 images." in page.read_text()
+    assert "report: runs/grid/report.html" in good(*NORM, "runs/grid", "--subset", "9", cwd=place)
+
+
+def test_a_run_without_weights_does_not_hide_the_others(place, tmp_path):
+    for name in ("a", "b"):
+        shutil.copytree(place / "runs/grid" / name / "seed-0", tmp_path / name)
+    for weights in (tmp_path / "b").glob("*.safetensors"):
+        weights.unlink()
+    done = holdfast(*NORM, "a", "b", "--subset", "5", cwd=tmp_path)
+    assert done.code == 1
+    assert "Measured on 5 images." in done.out
+    assert "holdfast: b has no answer: " in done.err
+    output = holdfast(*NORM, "b", "a", "--subset", "5", "--json", cwd=tmp_path)
+    assert output.code == 1
+    shown = json.loads(output.out)
+    assert (len(shown["answers"]), list(shown["failed"])) == (1, ["b"])
+    assert "b" in refused(*NORM, "b", cwd=tmp_path)
+
+
+def test_runs_that_are_only_trained_are_in_their_directory_too(place):
+    (place / "fresh.yaml").write_text(SMALL.replace("name: tiny", "name: fresh"))
+    good("train", "fresh.yaml", "--set", "train.epochs=1", cwd=place)
+    output = said(*NORM, "runs/fresh", "--subset", "5", cwd=place)
+    assert [answer["run"] for answer in output["answers"]] == ["fresh/seed-0"]
+    assert output["reports"] == [None]

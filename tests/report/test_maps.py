@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.report import read_runs, write_report
 from holdfast.report.maps import areas, grid_maps, heat_map
+from holdfast.show.numbers import percent, short
 from holdfast.statistics import noise_area
 from tests.report.factory import FakeCheck, make_run, noise, pgd, proved
 from tests.report.reading import read
@@ -39,11 +40,20 @@ def test_runs_that_differ_in_two_numbers_make_a_grid_of_every_quantity(tmp_path:
         run(tmp_path, 4, 0.3, 0.5, 4, kind="zhen"),
     ]
     clean, radius = grid_maps(read_runs(paths))
-    assert clean.caption == "objective.mscr: clean accuracy, means over 2 seeds"
+    assert clean.caption == "objective.mscr: clean accuracy by sigma and d, means over 2 seeds"
     assert clean.columns == ["0.5", "1"]
     assert texts(clean) == {"0.1": ["100.0\u00a0%", "75.0\u00a0%"], "0.3": ["37.5\u00a0%", ""]}
-    assert radius.caption == "objective.mscr: average radius, margin norm=l2, means over 2 seeds"
-    assert texts(radius) == {"0.1": ["0.500", "1.000"], "0.3": ["0.500", ""]}
+    assert radius.caption == "objective.mscr: average radius, margin norm=l2 by sigma and d, means over 2 seeds"
+    assert texts(radius) == {"0.1": ["0.5", "1"], "0.3": ["0.5", ""]}
+
+
+def test_a_grid_over_settings_of_different_methods_is_named_by_both(tmp_path: Path) -> None:
+    paths = [run(tmp_path, number, sigma, 1.0, 4) for number, sigma in enumerate((0.1, 0.1, 0.3))]
+    for path, epochs in zip(paths, (3, 4, 3), strict=True):
+        file = path / "recipe.yaml"
+        file.write_text(file.read_text().replace("epochs: 3", f"epochs: {epochs}"))
+    clean, *_ = grid_maps(read_runs(paths))
+    assert clean.caption == "Clean accuracy by sigma and epochs"
 
 
 def test_runs_that_differ_in_one_number_or_three_make_none(tmp_path: Path) -> None:
@@ -55,10 +65,10 @@ def test_runs_that_differ_in_one_number_or_three_make_none(tmp_path: Path) -> No
 
 
 def test_colours_run_from_the_lowest_to_the_highest() -> None:
-    table = heat_map("c", "a", "b", {(1.0, 1.0): 0.2, (1.0, 2.0): 0.4, (2.0, 1.0): 0.3}, share=False)
+    table = heat_map("c", "a", "b", {(1.0, 1.0): 0.2, (1.0, 2.0): 0.4, (2.0, 1.0): 0.3}, short)
     assert [[cell.heat for cell in cells] for _, cells in table.rows] == [[0.0, 1.0], [pytest.approx(0.5), None]]
     assert table.corner == "a \\ b"
-    flat = heat_map("c", "a", "b", {(1.0, 1.0): 0.2}, share=True)
+    flat = heat_map("c", "a", "b", {(1.0, 1.0): 0.2}, percent)
     assert flat.rows[0][1][0].heat == 0.0
 
 
@@ -72,8 +82,8 @@ def test_one_number_for_each_curve(tmp_path: Path) -> None:
     table = areas(read_runs(paths))
     assert table is not None
     assert table.columns == ["average radius, margin norm=l2", "noise area"]
-    assert texts(table)["a"] == ["0.2500", "not run"]
-    assert texts(table)["b"][1] == f"{noise_area([1.0, 0.75, 0.25], [0.0, 0.1, 0.2]):.4f}"
+    assert texts(table)["a"] == ["0.25", "not run"]
+    assert texts(table)["b"][1] == f"{noise_area([1.0, 0.75, 0.25], [0.0, 0.1, 0.2]):.4g}"
     assert areas(read_runs([make_run(tmp_path / "c", [clean], name="c")])) is None
 
 

@@ -1,15 +1,22 @@
 """Quantities of runs, and the best run within a band of clean accuracy."""
 
 import json
+from pathlib import Path
 
 import polars as pl
 import pytest
 
 from holdfast.earlier import with_traits
 from holdfast.errors import RecipeError
+from holdfast.report import read_runs
+from holdfast.report.maps import areas
 from holdfast.report.quantities import Measured, measured, quantity, select
+from holdfast.report.selection import Selection
+from holdfast.report.summary import Summary
 from holdfast.results import SCHEMA
+from holdfast.show.table import Table
 from holdfast.statistics import noise_area
+from tests.report.factory import FakeCheck, make_run, pgd, proved
 
 
 def rows(run, check, method, correct, *, params=None, radius=None, weights="last"):
@@ -111,3 +118,16 @@ def test_a_network_at_chance_level_comes_last_however_well_it_does():
     assert {one.run: one.values["worst case, linf eps=0.1"] for one in found} == {"dead": 0.5, "alive": 0.0}
     chosen = select(found, by="worst case", accuracy=0.5, within=0.5)
     assert [one.run for one in chosen] == ["alive", "dead"]
+
+
+def test_quantities_are_written_the_same_way_wherever_they_are_shown(tmp_path: Path) -> None:
+    checks = [FakeCheck("clean", correct=[True] * 4), pgd(0.1, [True] * 3 + [False]), proved([0.03811, 0.0, 0.0, 0.0])]
+    runs = read_runs([make_run(tmp_path / "a", checks)])
+    for by, text in (("worst case, linf eps=0.1", "75.0\u00a0%"), ("average radius", "0.009527")):
+        table, *_ = Selection(by=by, accuracy=1.0).present(runs)
+        assert isinstance(table, Table)
+        assert table.rows[0][1][-1].text == text
+    everywhere = areas(runs)
+    assert everywhere is not None
+    assert everywhere.rows[0][1][0].text == "0.009527"
+    assert "average radius 0.009527" in str(list(Summary().present(runs)))

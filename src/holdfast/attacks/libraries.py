@@ -190,4 +190,3 @@ def same_norm(foreign: Foreign, orders: tuple[float, ...]) -> None:
 def kind_of(threat: Threat) -> str:
     """The name of a threat, for messages."""
     return type(threat).__name__.lower()
-

@@ -15,10 +15,10 @@ from holdfast.cli.drawing import drawn
 from holdfast.cli.groups import ImageOptions, NetworkOptions, WorkOptions, grouped
 from holdfast.cli.networks import prepared
 from holdfast.cli.options import Json
-from holdfast.cli.output import echo_json
+from holdfast.cli.output import echo, echo_json
 from holdfast.cli.request import Request
 from holdfast.cli.screen import resumable, say, stdout
-from holdfast.errors import RecipeError
+from holdfast.errors import HoldfastError, RecipeError
 from holdfast.families import QUESTIONS
 from holdfast.questions.docs import defaults, fields, summary
 
@@ -44,20 +44,34 @@ def _command_of(name: str, kind: Any) -> Any:
         of_network: NetworkOptions, of_images: ImageOptions, of_work: WorkOptions, runs: Runs = None,
         as_json: Json = False, **stated: Any,
     ) -> None:  # fmt: skip
-        from holdfast.conduct.asking import ask_about
-
         question = question_of(name, {field: value for field, value in stated.items() if value is not None})
-        requests = list(_requests(runs or (), of_network, of_images, of_work))
-        answers, reports = [], []
-        for request in requests:
-            ready = prepared(request)
-            split = _chosen(ready, of_images) if request.run else ready.splits.test
-            records = ask_about(ready, question, split, batch_size=of_work.batch_size, trust=of_work.trust)
-            answers.append(drawn(records, quiet=as_json))
-            reports.append(_report(ready.run.path))
-        show(question, answers, reports, as_json=as_json)
+        answers, reports, failed = [], [], dict[str, HoldfastError]()
+        for request in list(_requests(runs or (), of_network, of_images, of_work)):
+            try:
+                answer, report = _answer(request, question, of_images, quiet=as_json)
+            except HoldfastError as error:
+                failed[str(request.run)] = error
+                continue
+            answers.append(answer)
+            reports.append(report)
+        if not answers and failed:
+            raise next(iter(failed.values()))
+        reports += _reports_on_directories(runs or ())
+        show(question, answers, reports, {name: str(error) for name, error in failed.items()}, as_json=as_json)
+        if failed:
+            raise typer.Exit(1)
 
     return grouped(command, stated=list(_options(kind)))
+
+
+def _answer(request: Request, question: Question, images: ImageOptions, *, quiet: bool) -> tuple[Answer, str | None]:
+    """The answer of one run, and its report."""
+    from holdfast.conduct.asking import ask_about
+
+    ready, work = prepared(request), request.work
+    split = _chosen(ready, images) if request.run else ready.splits.test
+    records = ask_about(ready, question, split, batch_size=work.batch_size, trust=work.trust)
+    return drawn(records, quiet=quiet), _report(ready.run.path)
 
 
 def _requests(
@@ -113,8 +127,15 @@ def question_of(name: str, stated: Mapping[str, Any]) -> Question:
     return cast("Question", question)
 
 
-def show(question: Question, answers: Sequence[Answer], reports: Sequence[str | None], *, as_json: bool) -> None:
-    """Print the answers of all runs together."""
+def show(
+    question: Question,
+    answers: Sequence[Answer],
+    reports: Sequence[str | None],
+    failed: Mapping[str, str],
+    *,
+    as_json: bool,
+) -> None:
+    """Print the answers of all runs together, and why others have none."""
     from holdfast.questions.answers import Answers
     from holdfast.questions.presenting import presented
     from holdfast.show.names import labels
@@ -127,9 +148,12 @@ def show(question: Question, answers: Sequence[Answer], reports: Sequence[str | 
     ]
     items = presented(question, Answers(tuple(labelled), tuple(names)))
     if as_json:
-        echo_json({"answers": [_record(one) for one in answers], "shown": to_plain(items), "reports": list(reports)})
+        shown = {"answers": [_record(one) for one in answers], "shown": to_plain(items), "reports": list(reports)}
+        echo_json({**shown, "failed": dict(failed)})
         return
     draw(items, stdout())
+    for name, reason in failed.items():
+        echo(f"holdfast: {name} has no answer: {reason.removeprefix(f'{name}: ')}", err=True)
     for report in filter(None, reports):
         say(f"report: {report}")
 
@@ -157,13 +181,33 @@ def _report(path: Path) -> str | None:
     return str(write_report([path], path / "report.html")) if Ledger(path / "ledger").parts() else None
 
 
+def _reports_on_directories(paths: Sequence[Path]) -> Iterator[str]:
+    """Write the report on all runs of each directory of runs."""
+    from holdfast.report import write_report
+    from holdfast.report.find import failed_runs
+    from holdfast.results.ledger import Ledger
+
+    for path in filter(_holds_runs, paths):
+        if checked := [run for run in _runs([path]) if Ledger(run / "ledger").parts()]:
+            yield str(write_report(checked, path / "report.html", failed=failed_runs([path])))
+
+
 def _runs(paths: Sequence[Path]) -> Iterator[Path]:
-    """The paths; in place of a directory of runs, the runs in it."""
-    from holdfast.report.find import find_runs
+    """The paths; in place of a directory of runs, those in it that have weights or results."""
+    from holdfast.report.find import find_runs, trained_runs
 
     for path in paths:
-        is_run = path.is_file() or any((path / name).exists() for name in ("run.json", "recipe.yaml", "ledger"))
-        yield from [path] if is_run or not path.is_dir() else find_runs([path])
+        if _holds_runs(path):
+            trained = trained_runs(path)
+            checked = find_runs([path]) if not trained or any(path.rglob("ledger")) else []
+            yield from sorted({*trained, *checked})
+        else:
+            yield path
+
+
+def _holds_runs(path: Path) -> bool:
+    """Whether it is a directory of runs, not one run or one file of weights."""
+    return path.is_dir() and not any((path / name).exists() for name in ("run.json", "recipe.yaml", "ledger"))
 
 
 def _chosen(ready: Ready, images: ImageOptions) -> Split:
@@ -184,7 +228,8 @@ class Commands(TyperGroup):
         return [*super().list_commands(ctx), *map(dashed, filter(QUESTIONS.package, QUESTIONS))]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of this name; of a package that is broken, one that says so."""
+        """The command of this name, as recipes or the command line write it; of a broken package, one that says so."""
+        cmd_name = dashed(cmd_name)
         name = next((one for one in filter(QUESTIONS.package, QUESTIONS) if dashed(one) == cmd_name), None)
         if name is None:
             return super().get_command(ctx, cmd_name)

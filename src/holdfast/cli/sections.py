@@ -39,7 +39,7 @@ def show_sections(names: str, runs: Sequence[RunData], *, as_json: bool) -> None
     from holdfast.show.terminal import draw
 
     units = units_of(runs)
-    chosen = list(units) if names == "all" else names.split(",")
+    chosen = list(units) if names.strip() == "all" else [name.strip() for name in names.split(",")]
     for name in chosen:
         if name not in units:
             raise RecipeError(f"--show: {unknown(name, units)}")
@@ -47,7 +47,18 @@ def show_sections(names: str, runs: Sequence[RunData], *, as_json: bool) -> None
         echo_json({name: to_plain(units[name].present(runs)) for name in chosen})
         return
     for name in chosen:
-        draw(units[name].present(runs), stdout())
+        draw(_or_where(name, list(units[name].present(runs))), stdout())
+
+
+def _or_where(name: str, items: Sequence[Item]) -> Sequence[Item]:
+    """The items of a section; where a terminal shows none of them, where they and their numbers are."""
+    from holdfast.report.page import NUMBERS
+    from holdfast.show.terminal import has_text
+
+    if not items or any(map(has_text, items)):
+        return items
+    numbers = f"; numbers: --show {NUMBERS[name]}" if name in NUMBERS else ""
+    return [f"{name}: charts and pictures only, see the report{numbers}."]
 
 
 def show(items: Iterable[Item]) -> None:

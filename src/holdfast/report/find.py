@@ -38,6 +38,12 @@ def _order(run: Path) -> tuple[Path, float, Path]:
     return everything, position if isinstance(position, int) else math.inf, run
 
 
+def trained_runs(path: Path) -> list[Path]:
+    """The runs below a directory that have weights, in the order of their recipes."""
+    weights = {file.parent for label in ("best", "last") for file in path.rglob(f"{label}.safetensors")}
+    return sorted((run for run in weights if (run / "run.json").exists()), key=_order)
+
+
 def failed_runs(paths: Sequence[Path]) -> Mapping[str, str]:
     """The runs among and below the paths that could not be finished, by name, with the reason."""
     failed: dict[str, str] = {}

@@ -5,20 +5,18 @@ from __future__ import annotations
 import itertools
 import json
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar
 
 import yaml
 
 from holdfast.questions.question import Needs
-from holdfast.report.quantities import CLEAN, Measured, measured
+from holdfast.report.quantities import Measured, is_share, measured, writer
 from holdfast.report.runs import RunData
 from holdfast.report.variants import Variant, most_seeds, over_seeds, variants
-from holdfast.results.worst_case import WORST
 from holdfast.show.items import Item, Note
-from holdfast.show.numbers import decimal, percent, short
+from holdfast.show.numbers import short
 from holdfast.show.table import Cell, Table, coloured
 from holdfast.yaml_text import load_yaml
 
@@ -44,7 +42,7 @@ class Maps:
     needs: ClassVar = Needs.ROWS
 
     def present(self, runs: Sequence[RunData]) -> Iterator[Item]:
-        """One number for each curve, then heat maps."""
+        """Areas and radii, then heat maps."""
         if (table := areas(runs)) is not None:
             yield AREAS
             yield table
@@ -70,7 +68,7 @@ def _grid(members: Sequence[tuple[Mapping[str, float], Measured]]) -> list[Table
         return []
     down, across = fields
     method = ".".join(down.split(".")[:-1])
-    title = method.removeprefix("train.") if method == ".".join(across.split(".")[:-1]) else "runs"
+    title = method.removeprefix("train.") if method == ".".join(across.split(".")[:-1]) else ""
     tables = []
     for name in dict.fromkeys(itertools.chain.from_iterable(one.values for _, one in members)):
         places: dict[Place, list[float]] = {}
@@ -80,19 +78,22 @@ def _grid(members: Sequence[tuple[Mapping[str, float], Measured]]) -> list[Table
         values = {place: statistics.fmean(repeats) for place, repeats in places.items()}
         seeds = max(len(repeats) for repeats in places.values())
         over = f", means over {seeds} seeds" if seeds > 1 else ""
-        caption = f"{title}: {name}{over}"
-        tables.append(heat_map(caption, _last(down), _last(across), values, share=_is_share(name)))
+        about = f"{title}: {name}" if title else f"{name[:1].upper()}{name[1:]}"
+        caption = f"{about} by {_last(down)} and {_last(across)}{over}"
+        tables.append(heat_map(caption, _last(down), _last(across), values, writer(name)))
     return tables
 
 
-def heat_map(caption: str, down: str, across: str, values: Mapping[Place, float], *, share: bool) -> Table:
+def heat_map(
+    caption: str, down: str, across: str, values: Mapping[Place, float], write: Callable[[float], str]
+) -> Table:
     """Values over two numbers, coloured from the lowest to the highest; places without a value stay empty."""
     rows, columns = (sorted({place[side] for place in values}) for side in (0, 1))
 
     def cell(value: float | None) -> Cell:
         if value is None:
             return Cell("")
-        return Cell(percent(value) if share else decimal(value, 3), value=value)
+        return Cell(write(value), value=value)
 
     return Table(
         caption=caption,
@@ -107,25 +108,20 @@ def areas(runs: Sequence[RunData]) -> Table | None:
     some = variants(runs)
     results = [(one, [measured(run.measured_rows)[0].values for run in one.runs]) for one in some]
     names = list(dict.fromkeys(name for _, each in results for values in each for name in values))
-    names = [name for name in names if not _is_share(name)]  # which are in the table of accuracies
+    names = [name for name in names if not is_share(name)]  # which are in the table of accuracies
     if not names:
         return None
     most = most_seeds(some)
 
-    def cell(one: Variant, values: Sequence[float]) -> Cell:
-        write = partial(decimal, digits=4)
-        return over_seeds(values, write, column=len(one.runs), table=most) if values else Cell("not run")
+    def cell(one: Variant, name: str, values: Sequence[float]) -> Cell:
+        return over_seeds(values, writer(name), column=len(one.runs), table=most) if values else Cell("not run")
 
     rows = [
-        (one.label, [cell(one, [values[name] for values in each if name in values]) for name in names])
+        (one.label, [cell(one, name, [values[name] for values in each if name in values]) for name in names])
         for one, each in results
     ]
     seeds = f", mean ± standard deviation over {most} seeds" if most > 1 else ""
-    return Table(f"One number for each curve{seeds}", "run", names, rows)
-
-
-def _is_share(name: str) -> bool:
-    return name == CLEAN or name.startswith(WORST)
+    return Table(f"Areas and radii{seeds}", "run", names, rows)
 
 
 def _flat(recipe: Mapping[str, Any], path: str = "") -> tuple[dict[str, float], dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -12,7 +12,8 @@ from holdfast.json_text import parse_json_object
 from holdfast.results.certified_radii import average_certified_radius
 from holdfast.results.corruption_errors import MCE, corrupted
 from holdfast.results.summaries import accuracies
-from holdfast.results.worst_case import worst_case
+from holdfast.results.worst_case import WORST, worst_case
+from holdfast.show.numbers import percent, short
 from holdfast.statistics import noise_area
 from holdfast.trust.chance import at_chance
 
@@ -37,6 +38,16 @@ class Measured:
     values: Mapping[str, float] = field(default_factory=dict)
     checks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     at_chance: bool = False
+
+
+def is_share(name: str) -> bool:
+    """Whether a quantity is a share of the examples that are right."""
+    return name == CLEAN or name.startswith(WORST)
+
+
+def writer(name: str) -> Callable[[float], str]:
+    """How values of a quantity are written, wherever they are shown."""
+    return percent if is_share(name) else short
 
 
 Network = tuple[str, str]

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 from holdfast.errors import LedgerError, RecipeError
 from holdfast.questions.question import Needs
-from holdfast.report.quantities import CLEAN, Measured, measured, quantity, select
+from holdfast.report.quantities import CLEAN, Measured, measured, quantity, select, writer
 from holdfast.report.runs import RunData
 from holdfast.report.same_images import image_doubts
 from holdfast.show.items import Item, Note
-from holdfast.show.numbers import decimal, percent
+from holdfast.show.numbers import percent
 from holdfast.show.table import Cell, Table
 from holdfast.yaml_text import load_mapping
 
@@ -72,7 +72,7 @@ def _rows(group: str, members: Sequence[Measured], name: str) -> Iterator[tuple[
     for place, one in enumerate(members):
         mark = "at chance level" if one.at_chance else "best" if place == 0 else ""
         numbers = [Cell(percent(one.values[CLEAN]), value=one.values[CLEAN])]
-        numbers.append(Cell(decimal(one.values[name], 4), value=one.values[name]))
+        numbers.append(Cell(writer(name)(one.values[name]), value=one.values[name]))
         yield one.run, [*of_group, Cell(mark, words=True), *numbers]
     if not members:
         yield "none in the band", [*of_group, *[Cell("")] * 3]

@@ -16,7 +16,7 @@ def to_plain(items: Iterable[Item]) -> list[dict[str, Any]]:
 
 
 def _item(item: Item) -> dict[str, Any]:
-    """One item; empty for charts, pictures, and guides for readers."""
+    """One item; empty for charts, pictures, guides for readers, and what folds only these."""
     if isinstance(item, Table):
         rows = [{"name": name, "cells": [_cell(cell) for cell in cells]} for name, cells in item.rows]
         columns = [", ".join(heading) for heading in item.headings()]
@@ -26,7 +26,8 @@ def _item(item: Item) -> dict[str, Any]:
     if isinstance(item, Heading):
         return {"heading": item.text}
     if isinstance(item, Details):
-        return {"details": item.summary, "items": to_plain(item.items)}
+        inside = to_plain(item.items)
+        return {"details": item.summary, "items": inside} if inside else {}
     if isinstance(item, Choice):
         return {"choice": [{"name": name, "items": to_plain(some)} for name, some in item.options]}
     if isinstance(item, Card):

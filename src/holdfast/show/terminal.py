@@ -28,6 +28,8 @@ def draw(items: Iterable[Item], console: Console, *, folded: bool = True) -> Non
 
     pending: list[Heading] = []  # a heading waits for what it is about
     for item in items:
+        if not (isinstance(item, Heading) or has_text(item)):
+            continue
         shown = [Text(one_line(line), style=style) for line, style in _lines(item, folded=folded)]
         if isinstance(item, Heading):
             pending = [item]
@@ -40,6 +42,15 @@ def draw(items: Iterable[Item], console: Console, *, folded: bool = True) -> Non
             console.print(rich_table(item))
         elif isinstance(item, Details) and item.open:
             draw(item.items, console, folded=folded)
+
+
+def has_text(item: Item) -> bool:
+    """Whether a terminal has anything to show of an item: not of a chart, a picture, a heading or a guide alone."""
+    if isinstance(item, Details):
+        return any(map(has_text, item.items))
+    if isinstance(item, Choice):
+        return any(has_text(each) for _, some in item.options for each in some)
+    return isinstance(item, Table) or any(_lines(item, folded=True))
 
 
 def _lines(item: Item, *, folded: bool) -> Iterator[tuple[str, str]]:
