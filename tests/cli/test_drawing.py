@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.cli.drawing import draw
 from holdfast.conduct import Trained, Training
-from holdfast.training import Step
+from holdfast.training import Epoch, Step
 
 JOB = SimpleNamespace(name="a", run=SimpleNamespace(info=dict, path=None))
 
@@ -43,3 +43,9 @@ def test_an_interruption_that_comes_after_the_last_step_is_not_lost():
 
     with pytest.raises(KeyboardInterrupt):
         draw(work(), quiet=True)
+
+
+def test_an_alarm_has_its_first_epoch_and_how_many_there_were(capsys):
+    alarmed = [Epoch(number, 1, 0.1, {}, None, False, 1.0, alarm="the network ignores its input") for number in (2, 3)]
+    draw(iter([*(Training(JOB, epoch) for epoch in alarmed), Trained(JOB, new=False)]))
+    assert "a: from epoch 2 on (2 epochs): the network ignores its input" in capsys.readouterr().out.splitlines()

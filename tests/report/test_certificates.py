@@ -97,7 +97,7 @@ def test_the_table_tells_accuracy_abstentions_average_area_and_samples(tmp_path:
     assert row[3] == f"0.15 in ℓ2 [{0.15 - half:.4g}, {0.15 + half:.4g}]"
     assert row[4].endswith("step 0.0025")
     assert abs(float(row[4].split()[0]) - 0.15) <= 0.00125
-    assert row[5] == "1.0"
+    assert row[5] == "1"
     at = page.table("Certified accuracy: share")
     assert at["net, last weights: margin norm=l2"][0].startswith("66.7 %")
 

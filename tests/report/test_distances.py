@@ -99,8 +99,8 @@ def test_attacks_at_one_budget_are_points_beside_the_curve(tmp_path: Path) -> No
 def test_quartiles_are_of_the_examples_right_before(tmp_path: Path) -> None:
     page = report(tmp_path, make_run(tmp_path / "run", [CLEAN, FMN]))
     # Seven: 0.1, 0.1, 0.15, 0.2, 0.4, beyond, beyond. The second, fourth and sixth are the quartiles.
-    row = ["8", "1", "0.1", "0.2", "beyond 0.4", "2 28.6 %"]
-    assert page.table("Smallest distances found")["digits/noisy/seed-0: fmn linf eps=0.4"] == row
+    row = ["8", "1", "0.1", "0.2", "beyond 0.4", "2 (28.6 %)"]
+    assert page.table("Smallest distances to an error")["digits/noisy/seed-0: fmn linf eps=0.4"] == row
     histogram = traces(page, 1)["fmn"]
     assert sum(histogram["y"]) == pytest.approx(5 / 7)
     assert histogram["y"][5] == pytest.approx(2 / 7)  # twenty bins of 0.02
@@ -131,7 +131,7 @@ def test_other_weights_and_norms_have_charts_of_their_own(tmp_path: Path) -> Non
         "Robust accuracy in ℓ2",
         "Robust accuracy in ℓ2, last weights",
     ]
-    assert len(page.table("Smallest distances found")) == 5
+    assert len(page.table("Smallest distances to an error")) == 5
 
 
 def test_two_budgets_of_one_attack_are_told_apart(tmp_path: Path) -> None:

@@ -56,12 +56,12 @@ def test_every_accuracy_of_an_unfinished_attack_is_an_upper_bound(tmp_path: Path
     assert page.words.count("60.0") == page.words.count("at most 60.0")
     assert "Worst case in linf: at most 60.0 % at eps=0.1. “At most” is an upper bound: not everything" in page.words
     assert f"Hardest attack so far: {AUTO}, at most 60.0 %." in page.words
-    assert f"Unfinished, so that only an upper bound is known, in 1 of 1 checks: {AUTO}." in page.words
+    assert f"Unfinished, so that only an upper bound is known, in the only check: {AUTO}." in page.words
 
 
 def test_an_unfinished_attack_is_not_said_to_hold(tmp_path: Path) -> None:
     words = report(tmp_path, make_run(tmp_path / "run", [CLEAN, composed("s" * 8 + "xc")])).words
-    assert "At most 5 points below clean in none of the checks." in words
+    assert "No check is within 5 points of clean accuracy." in words
 
 
 def test_a_finished_attack_is_a_number_as_any_other(tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_examples_that_could_not_be_attacked_make_every_number_an_upper_bound(tm
         f"{WALK.name} ({START})": ["digits/noisy/seed-0", "best", "3"],
     }
     assert "the attack could not run on these examples" in page.words
-    assert "At most 5 points below clean in none of the checks." in page.words
+    assert "No check is within 5 points of clean accuracy." in page.words
     assert "Unfinished: 3 examples not attacked, counted as right here." in page.words
     assert page.table("percent right of each class")[WALK.name] == ["≤ 60", "60"]  # cats 4, 6 and 8
 
@@ -219,7 +219,7 @@ def test_examples_that_could_not_be_attacked_make_every_number_an_upper_bound(tm
 def test_distances_do_not_put_examples_that_were_not_attacked_beyond_eps(tmp_path: Path) -> None:
     page = report(tmp_path, make_run(tmp_path / "run", [CLEAN, WALK]))
     (row,) = (cells for name, cells in page.table("Smallest distances").items() if name != "Attack")
-    assert row[-2:] == ["3 33.3 %", f"3 {START}"]  # of the nine that are right before
+    assert row[-2:] == ["3 (33.3 %)", f"3 {START}"]  # of the nine that are right before
     at = page.table("Robust accuracy against the largest change")
     (row,) = (cells for name, cells in at.items() if name != "Attack")
     assert row[-1] == WALKED

@@ -86,7 +86,7 @@ def test_other_attacks_count_together_and_are_told_apart():
     three, others, all_of_them = torch.arange(40) >= 3, (torch.arange(40) < 3) | (torch.arange(40) > 4), judged.standing
     alone = beaten_by_any("black-box", judged, {"A": three})
     assert (alone.level, alone.value) == ("warn", 3 / 40)
-    assert alone.finding == "A breaks 3 of 40 examples that the white-box attack leaves standing"
+    assert alone.finding == "A breaks 3 of 40 examples that the white-box attack leaves unbroken"
     together = beaten_by_any("transfer", judged, {"A": three, "B": others, "C": all_of_them})
     assert (together.level, together.value) == ("fail", 5 / 40)
     assert together.finding.startswith("A breaks 3, B 2, C 0 (together 5) of 40 examples")

@@ -108,13 +108,13 @@ def test_more_effort_must_not_break_more(harder, standing, expected):
 def test_the_finding_names_both_attacks():
     easy, hard = rows("pgd", 80, steps=40), rows("pgd", 60, steps=400)
     stronger, weaker = hard["check"][0], easy["check"][0]
-    finding = f"{stronger} breaks 20 of 100 examples that {weaker} leaves standing"
+    finding = f"{stronger} breaks 20 of 100 examples that {weaker} leaves unbroken"
     assert found(easy, hard)["convergence"].finding == finding
     black, other = rows("square", 60), rows("apgd", 80)
-    finding = f"{black['check'][0]} breaks 20 of 100 examples that {other['check'][0]} leaves standing"
+    finding = f"{black['check'][0]} breaks 20 of 100 examples that {other['check'][0]} leaves unbroken"
     assert found(other, black)["black-box"].finding == finding
     finding = found(other, rows("pgd", 80), black)["black-box"].finding
-    assert finding.endswith("breaks 20 of 100 examples that every white-box check of this budget leaves standing")
+    assert finding.endswith("breaks 20 of 100 examples that every white-box check of this budget leaves unbroken")
 
 
 def test_only_the_hardest_two_of_many_are_compared():
@@ -158,7 +158,7 @@ def test_one_component_of_several_is_enough_to_break_an_example():
     did = [only_black] * 20 + [one_white] * 50 + [by_both] * 30
     verdict = found(rows("pgd", 80), rows("autoattack", 0, did=did))["black-box"]
     assert verdict.level == "fail"
-    assert "breaks 20 of 100 examples that the rest leaves standing" in verdict.finding
+    assert "breaks 20 of 100 examples that the rest leaves unbroken" in verdict.finding
 
 
 def test_a_composed_attack_on_one_example_is_judged():

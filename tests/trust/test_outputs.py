@@ -56,3 +56,10 @@ def test_a_model_that_refuses_single_images_depends_on_the_batch():
 def test_only_rows_that_sum_to_one_without_negative_values_are_probabilities(answer, expected):
     x, _ = zoo.digits()
     assert level(probabilities(lambda x: answer(zoo.digits_mlp()(x)), x[:8])) == expected
+
+
+def test_outputs_without_a_row_of_probabilities_are_called_that():
+    x, _ = zoo.digits()
+    assert probabilities(zoo.digits_mlp(), x[:8]).finding == "no row of the output looks like probabilities"
+    shares = probabilities(lambda x: zoo.digits_mlp()(x).softmax(1), x[:8])
+    assert shares.finding == "8 of 8 rows of the output have no negative value and sum to 1"

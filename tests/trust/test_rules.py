@@ -46,7 +46,7 @@ def test_the_remedy_comes_with_the_alarm_only():
     assert (quiet.level, quiet.remedy) == ("pass", "")
     assert loud.level == "fail"
     assert loud.remedy
-    assert loud.finding == "a breaks 20 of 64 examples that b leaves standing"
+    assert loud.finding == "a breaks 20 of 64 examples that b leaves unbroken"
     assert loud.value == 20 / 64
 
 
@@ -82,7 +82,7 @@ def test_a_flat_curve_over_a_small_growth_is_no_news():
 def test_the_value_is_the_share_of_examples_that_a_larger_budget_loses_again():
     verdict = growing([rung(1, 40), rung(2, 50), rung(4, 30)], "ledger")
     assert verdict.value == 10 / 64
-    assert verdict.finding == "eps 2 leaves 10 of 64 examples standing that eps 1 breaks"
+    assert verdict.finding == "eps 2 leaves 10 of 64 examples unbroken that eps 1 breaks"
 
 
 @pytest.mark.parametrize(("p", "expected"), [(0.01, "warn"), (0.1, "pass")])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from holdfast.cli.output import echo
 from holdfast.cli.screen import Stop, between_steps, mention, say
 from holdfast.cli.tensorboard import Board
-from holdfast.show.numbers import percent
+from holdfast.show.numbers import percent, several
 from holdfast.show.progress import Bar
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class Drawing:
         name = record.job.name
         if self._alarms:
             epoch, alarm = min(self._alarms.items())
-            say(f"{name}: after epoch {epoch}, the first of {len(self._alarms)}: {alarm}", quiet=self._quiet)
+            say(f"{name}: from epoch {epoch} on ({several(len(self._alarms), 'epoch')}): {alarm}", quiet=self._quiet)
             self._alarms = {}
         if record.new and (fitted := record.job.run.info().get("fitted")):
             say(f"{name}: {fit_in_words(fitted)}", quiet=self._quiet)

@@ -52,5 +52,5 @@ class GradientNorm:
         """Quartiles of every run, then their distributions."""
         if answered(answers):
             yield quartile_table(answers, "gradient_norm", "Input-gradient norm, loss per unit of input")
-            axis = "norm that the share of images has at most"
-            yield share_chart(answers, "gradient_norm", "Images by input-gradient norm", axis)
+            title = "Share of images with at most this norm"
+            yield share_chart(answers, "gradient_norm", title, "input-gradient norm")

@@ -36,7 +36,7 @@ from holdfast.show.numbers import count, percent, short
 from holdfast.show.table import Cell, Table
 
 REFUTED = 50  # pairs in the table of errors
-CERTIFIED, ATTACKED, BETWEEN = "certified: holds for sure", "attacked: no break found", "the truth lies here"
+CERTIFIED, ATTACKED, BETWEEN = "certified", "attacked: no break found", "the truth lies here"
 
 GUIDE = Note(
     "A certified example is right and provably stays so within its radius. The certified accuracy at a radius is the "

@@ -65,7 +65,7 @@ def class_table(run: RunData, frame: pl.DataFrame, labels: Sequence[int]) -> Tab
         here = [(results.get((check.name, label)), (check.name, label) in waiting) for label in labels]
         cells = [Cell(NOT_RUN) if row is None else _accuracy(row["accuracy"], bound) for row, bound in here]
         rows.append((check.name, cells))
-    about = "percent right of each class; the stronger the colour, the more is lost"
+    about = "percent right of each class; the stronger the colour, the larger the drop"
     about += "; ≤ where the check is unfinished" if waiting else ""
     caption = f"{run.label}, {run.weights[0]} weights: {about}."
     return Table(caption, "Check", [run.class_name(label) for label in labels], rows, style="dense")

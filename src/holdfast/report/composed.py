@@ -16,10 +16,10 @@ from holdfast.show.table import Cell, Table
 
 COLUMNS = ("Tried", "Broken", "First to break", "Waiting", "Queries", "Seconds", "Broken per second")
 FEW = 3
-"""Tables that stand open."""
+"""Tables that are open on the page."""
 
 GUIDE = Note(
-    "An attack made of attacks runs them one after the other, each on the examples that still stand, so that an "
+    "An attack made of attacks runs them one after the other, each on the examples that survived so far, so that an "
     "example counts for the first that breaks it. A component with few broken may be weak, or have had little left to "
     "break."
 )

@@ -40,7 +40,7 @@ class Budgets:
             yield Note("No check has a noise level or a budget eps to be drawn here, so there is no curve.", "missing")
             return
         hollow = " A hollow mark is an upper bound: the attack is not finished there." if any_bound(charts) else ""
-        yield Note(f"Accuracy as the change grows; at 0 stands the clean accuracy, bars are 95 % intervals.{hollow}")
+        yield Note(f"Accuracy as the change grows; at 0 it is the clean accuracy; bars are 95 % intervals.{hollow}")
         yield from charts
 
 

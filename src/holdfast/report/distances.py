@@ -212,11 +212,12 @@ def quartile_table(runs: Sequence[RunData], distances: Sequence[Distances]) -> T
         beyond = right - len(one.broken_by_attack) - one.not_attacked
         cells = [Cell(count(one.examples)), Cell(count(one.wrong_before))]
         cells += [_quantile(one, share) for share in (0.25, 0.5, 0.75)]
-        cells.append(Cell(count(beyond), percent(beyond / right) if right else ""))
+        cells.append(Cell(count(beyond), f"({percent(beyond / right)})" if right else ""))
         cells += [Cell(count(one.not_attacked), one.reason)] if missing else []
         rows.append((runs[one.place].heading(one.weights, one.check.name), cells))
     return Table(
-        "Smallest distances found, over the examples that are right before; those that survive are beyond ε.",
+        "Smallest distances to an error, over the examples that are right on clean images; those that survive are "
+        "beyond ε.",
         "Attack",
         (
             "Examples",

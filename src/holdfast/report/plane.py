@@ -27,8 +27,8 @@ from holdfast.show.table import Cell, Table
 HOVER = "%{fullData.name}<br>clean %{x:.1%}, attacked %{y:.1%}<br>%{text}<extra></extra>"
 
 GUIDE = Note(
-    "Each run is a point: to the right are those that are right more often on clean images, at the top those that hold "
-    "against every attack tried within the budget. Crosses are 95\u00a0% intervals. A line is the mixtures of two "
+    "Each run is a point: runs that are right more often on clean images are further right, runs that survive more "
+    "attacks within the budget are higher. Crosses are 95\u00a0% intervals. A line is the mixtures of two "
     "networks from the standard one to the robust one, under attacks that aim at all of them and on the images of that "
     "analysis. Runs that were attacked less may look better than they are."
 )

@@ -134,7 +134,7 @@ def certificate_table(runs: Sequence[RunData], proofs: Sequence[Proof]) -> Table
             Cell(count(summary["abstained"])),
             Cell(f"{short(summary['average'])} in {norm_sign(one.norm)}", interval, value=summary["average"]),
             Cell(short(area), f"step {short(steps[one.norm])}", value=area),
-            Cell(decimal(summary["queries"])),
+            Cell(_samples(summary["queries"])),
         ]
         rows.append((one.heading(runs), cells))
     return Table(
@@ -163,6 +163,11 @@ def certified_tables(runs: Sequence[RunData], proofs: Sequence[Proof], radii: Se
         caption = f"Certified accuracy: share of the examples that are right and hold {where}."
         tables.append(Table(caption, "Certificate", [f"r = {short(radius)}" for radius in shown], rows))
     return tables
+
+
+def _samples(mean: float | None) -> str:
+    """A mean number of samples; whole numbers without a point."""
+    return count(mean) if mean is not None and mean.is_integer() else decimal(mean)
 
 
 def _step(proofs: Sequence[Proof], norm: str) -> float:

@@ -100,10 +100,11 @@ def _details(run: RunData, clean: Share | None, changed: Mapping[str, Share]) ->
             "what is known about robustness is the certificates" if certified else "nothing is known about robustness"
         )
         return (f"Only clean images were checked: {remark}.", f"Numbers: {about}.")
-    lines, checks = [], f"{len(changed)} checks"
+    lines, checks = [], len(changed)
     if clean:
         near = [name for name, share in changed.items() if not share.bound and share.value >= clean.value - NEAR]
-        lines.append(f"At most 5 points below clean {_where(near, checks)}.")
+        within = f"At most 5 points below clean {_where(near, checks)}."
+        lines.append(within if near else "No check is within 5 points of clean accuracy.")
     below = [name for name, share in changed.items() if share.value < HALF]
     lines.append(f"Fewer than half right {_where(below, checks)}.")
     if waiting := [name for name, share in changed.items() if share.bound]:
@@ -144,8 +145,10 @@ def _certified(run: RunData) -> tuple[str, ...]:
     )
 
 
-def _where(names: Sequence[str], checks: str) -> str:
-    return f"in {len(names)} of {checks}: {listed(names)}" if names else "in none of the checks"
+def _where(names: Sequence[str], checks: int) -> str:
+    if not names:
+        return "in none of the checks"
+    return f"in {f'{len(names)} of {checks} checks' if checks > 1 else 'the only check'}: {listed(names)}"
 
 
 def _figures(run: RunData, clean: Share | None, cases: Sequence[WorstCase]) -> tuple[tuple[str, str, str], ...]:

@@ -109,7 +109,7 @@ def unbounded(case: Case) -> Verdict:
     return judged(
         "unbounded",
         level(held, trials, LEFT),
-        f"{held} of {trials} examples stand although any image is allowed (linf eps 1)",
+        f"{held} of {trials} examples survive although any image is allowed (linf eps 1)",
         remedy="no classifier survives this, so the attack does not work: look for a masked gradient, a wrong step "
         "size or a loss that saturates",
         evidence="attacks",
@@ -160,7 +160,7 @@ def beaten_by_any(flag: str, case: Case, left: Mapping[str, Tensor], remedy: str
     together = pair(case, torch.stack([*left.values()]).all(0))
     verdict = beaten(flag, together, "any of them", "the white-box attack", "attacks")
     finding = (
-        f"{_broken_by(broken, together.more)} of {together.trials} examples that the white-box attack leaves standing"
+        f"{_broken_by(broken, together.more)} of {together.trials} examples that the white-box attack leaves unbroken"
     )
     return replace(verdict, finding=finding, remedy=(remedy or verdict.remedy) if verdict.remedy else "")
 

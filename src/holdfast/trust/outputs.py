@@ -103,10 +103,11 @@ def probabilities(model: Classifier, x: Tensor) -> Verdict:
     near = max(SUM, rounding(outputs))
     rows = (outputs >= 0).all(1) & ((outputs.double().sum(1) - 1).abs() <= near)
     share = float(rows.double().mean())
+    some = f"{int(rows.sum())} of {len(rows)} rows of the output have no negative value and sum to 1"
     return judged(
         "probabilities",
         "fail" if share > 0.5 else "pass",
-        f"{int(rows.sum())} of {len(rows)} rows of the output have no negative value and sum to 1",
+        some if share else "no row of the output looks like probabilities",
         remedy=NO_LOGITS,
         evidence="model",
         value=share,

@@ -43,7 +43,7 @@ def level(count: int, trials: int, tolerated: float = TOLERATED) -> Level:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two attacks on the same examples: how many the second breaks that the first left standing, and the reverse.
+    """Two attacks on the same examples: how many the second breaks that the first left unbroken, and the reverse.
 
     Args:
         more: held under the first, broken by the second.
@@ -63,7 +63,7 @@ class Pair:
 
 
 def beaten(flag: str, pair: Pair, stronger: str, weaker: str, evidence: Evidence) -> Verdict:
-    """Does `stronger`, which should not be, break examples that `weaker` leaves standing?
+    """Does `stronger`, which should not be, break examples that `weaker` leaves unbroken?
 
     For the flags convergence, losses, parts, black-box and transfer.
     """
@@ -71,7 +71,7 @@ def beaten(flag: str, pair: Pair, stronger: str, weaker: str, evidence: Evidence
     return Verdict(
         flag=flag,
         level=outcome,
-        finding=f"{stronger} breaks {pair.more} of {pair.trials} examples that {weaker} leaves standing",
+        finding=f"{stronger} breaks {pair.more} of {pair.trials} examples that {weaker} leaves unbroken",
         remedy=REMEDIES[flag] if outcome != "pass" else "",
         evidence=evidence,
         value=pair.more / pair.trials,
@@ -110,11 +110,11 @@ def growing(rungs: list[Rung], evidence: Evidence) -> Verdict:
     steps = [(Pair.of(a.held, b.held), a, b) for a, b in itertools.pairwise(rungs)]
     worst, low, high = max(steps, key=lambda step: step[0].fewer)
     outcome, remedy = level(worst.fewer, worst.trials), REMEDIES["eps"]
-    finding = f"{high.name} leaves {worst.fewer} of {worst.trials} examples standing that {low.name} breaks"
+    finding = f"{high.name} leaves {worst.fewer} of {worst.trials} examples unbroken that {low.name} breaks"
     first, last = rungs[0], rungs[-1]
     if outcome == "pass" and last.eps >= FLAT * first.eps and sum(last.held) >= sum(first.held) > 0:
         outcome, remedy = "warn", REMEDIES["flat"]
-        finding = f"{last.name} breaks no more of {worst.trials} examples than {first.name} ({sum(first.held)} stand)"
+        finding = f"{last.name} breaks no more of {worst.trials} examples than {first.name} ({sum(first.held)} survive)"
     return Verdict(
         flag="eps",
         level=outcome,
