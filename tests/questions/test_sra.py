@@ -138,7 +138,7 @@ def test_the_map_and_the_curve_have_the_share_of_each_size_with_its_interval():
     assert (curve.kind, curve.x, curve.y) == ("noise of 0", (0.0, 0.5), (1.0, 0.5))
     assert (curve.low[1], curve.high[1]) == (pytest.approx(0.0945, abs=1e-4), pytest.approx(0.9055, abs=1e-4))
     assert chart.x_title == "size of the region (ℓ2)"
-    assert table.caption == "Smoothed robust: a (best), zero-one loss, 2 images"
+    assert table.caption == "Smoothed robust: a (best), zero-one loss"
     assert table.columns == ["noise of 0"]
     assert [(name, cells[0].text, cells[0].heat) for name, cells in table.rows] == [
         ("0", "100.0\u00a0%", 1.0), ("0.5", "50.0\u00a0%", 0.0),

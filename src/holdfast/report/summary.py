@@ -102,9 +102,7 @@ def _details(run: RunData, clean: Share | None, changed: Mapping[str, Share]) ->
         return (f"Only clean images were checked: {remark}.", f"Numbers: {about}.")
     lines, checks = [], len(changed)
     if clean:
-        near = [name for name, share in changed.items() if not share.bound and share.value >= clean.value - NEAR]
-        within = f"At most 5 points below clean {_where(near, checks)}."
-        lines.append(within if near else "No check is within 5 points of clean accuracy.")
+        lines.append(_near(clean, changed))
     below = [name for name, share in changed.items() if share.value < HALF]
     lines.append(f"Fewer than half right {_where(below, checks)}.")
     if waiting := [name for name, share in changed.items() if share.bound]:
@@ -143,6 +141,14 @@ def _certified(run: RunData) -> tuple[str, ...]:
         f"{'' if row['certifies'] == NETWORK else ', of the smoothed network'}."
         for row in rows
     )
+
+
+def _near(clean: Share, changed: Mapping[str, Share]) -> str:
+    """How many checks cost next to nothing."""
+    near = [name for name, share in changed.items() if not share.bound and share.value >= clean.value - NEAR]
+    if not near:
+        return "No check is within 5 points of clean accuracy."
+    return f"At most 5 points below clean {_where(near, len(changed))}."
 
 
 def _where(names: Sequence[str], checks: int) -> str:

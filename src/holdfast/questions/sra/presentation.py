@@ -14,7 +14,7 @@ from holdfast.questions.presenting import Rate, answered, mean, rate_curve
 from holdfast.show.chart import Chart, Curve
 from holdfast.show.items import Details, Item
 from holdfast.show.names import NORMS
-from holdfast.show.numbers import several, short
+from holdfast.show.numbers import short
 from holdfast.show.table import Cell, Table, coloured
 
 EXPLANATION = (
@@ -34,8 +34,7 @@ def presentation(answers: Answers) -> Iterator[Item]:
         curves = [curve for _, answer in some if _kind(answer) == (norm, loss) for curve in _curves(answer)]
         yield Chart(f"Smoothed robust images, {loss} loss", f"size of the region ({norm})", tuple(curves), True)
     for name, answer in some:
-        images = several(len(answer.rows), "image")
-        yield _map(answer, "safe", _rate, f"Smoothed robust: {name}, {_kind(answer)[1]} loss, {images}")
+        yield _map(answer, "safe", _rate, f"Smoothed robust: {name}, {_kind(answer)[1]} loss")
     maps = [_map(answer, "value", _mean, f"Mean worst average loss: {name}") for name, answer in some]
     yield Details("Mean worst average losses", maps)
 
