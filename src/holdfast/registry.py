@@ -192,7 +192,7 @@ def one_line(error: BaseException) -> str:
 
 def require_usable(entry: Any, path: str) -> Any:
     """Refuse a class whose fields no recipe could state, and methods that may change after they were read."""
-    frozen = is_dataclass(entry) and entry.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    frozen = is_dataclass(entry) and bool(entry.__dataclass_params__.frozen)  # type: ignore[union-attr]
     if (is_dataclass(entry) or isinstance(entry, type)) and not frozen:
         what = "is a dataclass that is not frozen" if is_dataclass(entry) else "is another class"
         raise RecipeError(f"expected a frozen dataclass, an instance of one or a function; '{path}' {what}")

@@ -117,18 +117,19 @@ def own(
     recipe = replace(recipe, model=resolved(recipe.model, trust=request.work.trust))
     splits = _for_network(prepare(images, recipe.seed, request.images.data_root), loaded.card, path)
     chosen = recipe.checks if request.checks is None else tuple(read_checks(request.checks, "--checks"))
-    later = ResolvedWhenUsed(chosen, f"{loaded.card.file}: checks", request.work.trust)
-    chosen = tuple(later) if request.runs_checks else later
+    checks: Sequence[Check] = ResolvedWhenUsed(chosen, f"{loaded.card.file}: checks", request.work.trust)
+    if request.runs_checks:
+        checks = tuple(checks)  # refused before any work
     if run is None and path.is_dir() and other is None:
         job = Job(recipe, Run(path), request.work.trust)
         splits = _in_its_run(job, splits, fresh=request.fresh)
-        return Ready(job.run, subjects_of(job, splits), splits, chosen, recipe.evaluate, recipe.seed, device)
+        return Ready(job.run, subjects_of(job, splits), splits, checks, recipe.evaluate, recipe.seed, device)
     if run is None or other is not None:
         run = Run(request.work.out / "evaluations" / f"{path.stem}-{loaded.card.hash[:8]}-{splits.name}{request.part}")
     network = {"file": str(path), "data": plain(stated, DataRecipe)}
     splits = _in_own_run(run, loaded, splits, network, recipe.evaluate.block, fresh=request.fresh)
     subject = Subject(loaded.model, run.info()["name"], "given", loaded.card.hash, request.work.trust)
-    return Ready(run, [subject], splits, chosen, recipe.evaluate, recipe.seed, device)
+    return Ready(run, [subject], splits, checks, recipe.evaluate, recipe.seed, device)
 
 
 @dataclass(frozen=True)

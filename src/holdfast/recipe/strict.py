@@ -194,30 +194,49 @@ def _choose(kind: Any, value: Any, info: ValidationInfo) -> Any:
 
 def _read(kind: Any, name: Any, fields: Any, reading: _Reading) -> Any:
     """What stands under a name, with what is wrong as an error at its place."""
-    own = name in FAMILIES[kind] and not (name == KEY and isinstance(fields, Mapping) and PLACE in fields)
-    if not own and name != KEY:
-        raise _problem(unknown(name, FAMILIES[kind]), type_=UNAVAILABLE)
-    third_party = not own or bool(FAMILIES[kind].package(name))
+    by_path = _is_by_path(kind, name, fields)
+    third_party = by_path or bool(FAMILIES[kind].package(name))
     try:
-        if not reading.code_allowed and names_code(fields if own else {name: fields}):
+        if not reading.code_allowed and names_code({name: fields} if by_path else fields):
             return Unresolved(kind, {name: fields}, reading.stored)
-        place, fields = (name, fields) if own else place_and_fields(fields)
-        reader = _entry(kind, name) if own else _foreign_entry(place)
-        method = reader.validate_python({} if fields is None else fields, context=replace(reading, stored=False))
+        path, fields = place_and_fields(fields) if by_path else ("", {} if fields is None else fields)
+        reader = _foreign_entry(path) if by_path else _entry(kind, name)
+        method = reader.validate_python(fields, context=replace(reading, stored=False))
     except HoldfastError as error:
         raise _problem(str(error), name, type_=UNAVAILABLE) from None
     except PydanticError as error:
-        path, sentence = _first_problem(error)
-        missing = path == ("threat",) and error.errors(include_url=False)[0]["type"] == "missing"
-        beside = "" if own else f"{PLACE}: {place}, "
-        example = f"; write, for example, {{{name}: {{{beside}threat: {{linf: 8/255}}}}}}" if missing else ""
-        unavailable = error.errors(include_url=False)[0]["type"] == UNAVAILABLE
-        raise _problem(f"{sentence}{example}", name, *path, type_=UNAVAILABLE if unavailable else OTHER) from None
+        raise _of_field(error, name, path) from None
     except Exception as error:
-        if not third_party:
-            raise
-        raise _problem(one_line(error), name) from error
+        if third_party:
+            raise _problem(one_line(error), name) from error
+        raise
     return _require_protocol(kind, method, name) if third_party else method
+
+
+def _is_by_path(kind: Any, name: Any, fields: Any) -> bool:
+    """Whether a choice is an import path, instead of a name of the family."""
+    registered = name in FAMILIES[kind]
+    if name == KEY and (not registered or (isinstance(fields, Mapping) and PLACE in fields)):
+        return True
+    if not registered:
+        raise _problem(unknown(name, FAMILIES[kind]), type_=UNAVAILABLE)
+    return False
+
+
+def _of_field(error: PydanticError, name: Any, import_path: str) -> PydanticCustomError:
+    """What is wrong with a field of a method; where it is a missing threat, with an example.
+
+    Args:
+        error: of all fields.
+        name: that the method is chosen by.
+        import_path: of a method that is chosen by it; empty for others.
+    """
+    path, sentence = _first_problem(error)
+    kind = error.errors(include_url=False)[0]["type"]
+    if path == ("threat",) and kind == "missing":
+        beside = f"{PLACE}: {import_path}, " if import_path else ""
+        sentence += f"; write, for example, {{{name}: {{{beside}threat: {{linf: 8/255}}}}}}"
+    return _problem(sentence, name, *path, type_=UNAVAILABLE if kind == UNAVAILABLE else OTHER)
 
 
 def _is_object(value: Any) -> bool:
