@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from hypothesis import HealthCheck, assume, given, settings
@@ -223,6 +224,8 @@ def test_objects_that_are_no_dataclasses_are_told_apart_by_their_attributes(tmp_
     ]
     stated = plain(runs[0], Recipe)["train"]["objective"]["python"]
     assert stated == {"at": f"{__name__}:Own", "weight": 1.0, "inner": ["<object object>"]}
+    odd = dataclasses.replace(recipe.train, objective=Own(np.float64(1.0)))
+    assert to_yaml(odd, type(odd)) == to_yaml(runs[0].train, type(odd))
     run = Run(tmp_path)
     run.claim(runs[0])
     files.write_checked(run.state, b"begun")

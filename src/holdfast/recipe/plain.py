@@ -123,7 +123,7 @@ def _named(value: Any, family: Registry[Any]) -> Any:
 def _placed(value: Any) -> Any:
     """A method without a name by its import path, as a recipe has third-party methods."""
     fields = _fields(value) if dataclasses.is_dataclass(value) else attributes_of(value)
-    return {KEY: {PLACE: place_of(value), **{name: _recorded(one) for name, one in fields.items()}}}
+    return {KEY: {PLACE: place_of(value), **{name: _recorded(one) for name, one in fields.items() if name != PLACE}}}
 
 
 def attributes_of(value: Any) -> dict[str, Any]:
@@ -140,7 +140,12 @@ def _recorded(value: Any) -> Any:
         return {str(name): _recorded(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
         return [_recorded(one) for one in value]
-    return value if isinstance(value, str | int | float | None) else printed(value)
+    if isinstance(value, bool | None):
+        return value
+    for kind in (int, float):  # files have no numbers of numpy and no members of enumerations
+        if isinstance(value, kind):
+            return kind(value)
+    return str.__str__(value) if isinstance(value, str) else printed(value)
 
 
 def printed(value: Any) -> str:
