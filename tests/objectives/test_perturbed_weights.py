@@ -6,7 +6,6 @@ import torch
 from holdfast.objectives import AWP, SAM, TRADES, Free, Passes, Standard
 from holdfast.objectives.perturbed_weights import (
     Perturbed,
-    passes_with_loss_twice,
     require_single_steps,
     started,
     weight_gradients,
@@ -25,10 +24,11 @@ def test_gradients_are_zero_where_there_is_none_and_constants():
     assert weight_gradients(used.sum(), []) == []
 
 
-def test_passes_count_the_loss_twice_and_are_not_stated_where_the_objective_does_not():
+@pytest.mark.parametrize("kind", [AWP, SAM])
+def test_passes_count_the_loss_twice_and_are_not_stated_where_the_objective_does_not(kind):
     trades = TRADES(threat=Linf(0.1))
-    assert passes_with_loss_twice(trades) == trades.passes + Passes(2, 2)
-    assert passes_with_loss_twice(lambda model, x, y, *, rng=None: None) is None
+    assert kind(objective=trades).passes == trades.passes + Passes(2, 2)
+    assert kind(objective=lambda model, x, y, *, rng=None: None).passes is None
 
 
 def test_objectives_with_replays_are_refused():

@@ -102,18 +102,31 @@ def started(settings: WeightPerturbation, model: nn.Module, classes: int, exampl
     return Perturbed(settings, settings.objective if start is None else start(model, classes, examples))
 
 
-def terms_of_first_batch(settings: WeightPerturbation, model: Classifier, x: Tensor, y: Tensor, rng: Streams) -> Terms:
+def terms_of_first_batch(
+    settings: WeightPerturbation, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None
+) -> Terms:
     """Terms of an objective that nobody started."""
+    rng = streams(rng, x)
     work = started(settings, model, 0, rng.indices)  # type: ignore[arg-type]
     searches = hooks_of(work.inner).search is not None  # what searches does not ask how many classes there are
     result: Terms = (work if searches else Perturbed(settings, settings.objective))(model, x, y, rng=rng)
     return result
 
 
-def passes_with_loss_twice(objective: Objective) -> Passes | None:
+def hooks(settings: WeightPerturbation) -> Hooks:
+    """The same with a count of its steps and what the objective remembers."""
+    return Hooks(start=partial(started, settings))
+
+
+def soft_labels(settings: WeightPerturbation) -> bool:
+    """Whether labels may be distributions: where the objective takes them."""
+    return bool(getattr(settings.objective, "soft_labels", False))
+
+
+def passes(settings: WeightPerturbation) -> Passes | None:
     """Of one step: those of the objective, and its loss once more."""
-    passes: Passes | None = getattr(objective, "passes", None)
-    return None if passes is None else passes + getattr(objective, "loss_passes", passes)
+    of_objective: Passes | None = getattr(settings.objective, "passes", None)
+    return None if of_objective is None else of_objective + getattr(settings.objective, "loss_passes", of_objective)
 
 
 def require_single_steps(objective: Objective) -> None:

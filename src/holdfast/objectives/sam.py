@@ -4,24 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from holdfast.objectives import perturbed_weights
 from holdfast.objectives.arguments import require_positive
-from holdfast.objectives.passes import Passes
-from holdfast.objectives.perturbed_weights import (
-    passes_with_loss_twice,
-    require_single_steps,
-    started,
-    terms_of_first_batch,
-    weight_gradients,
-)
+from holdfast.objectives.perturbed_weights import require_single_steps, weight_gradients
 from holdfast.objectives.standard import Standard
-from holdfast.rng import Streams, streams
-from holdfast.types import Classifier, Hooks, Objective, Terms
+from holdfast.types import Objective
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,28 +42,14 @@ class SAM:
 
     warmup: ClassVar[int] = 0
 
+    soft_labels = property(perturbed_weights.soft_labels)
+    passes = property(perturbed_weights.passes)
+    hooks = property(perturbed_weights.hooks)
+    __call__ = perturbed_weights.terms_of_first_batch
+
     def __post_init__(self) -> None:
         require_positive(rho=self.rho)
         require_single_steps(self.objective)
-
-    @property
-    def soft_labels(self) -> bool:
-        """Whether labels may be distributions: where the objective takes them."""
-        return bool(getattr(self.objective, "soft_labels", False))
-
-    @property
-    def passes(self) -> Passes | None:
-        """Of one step: those of the objective, and its loss once more."""
-        return passes_with_loss_twice(self.objective)
-
-    def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
-        """Terms of a first batch."""
-        return terms_of_first_batch(self, model, x, y, streams(rng, x))
-
-    @property
-    def hooks(self) -> Hooks:
-        """The same with what the objective remembers."""
-        return Hooks(start=partial(started, self))
 
     def moves(self, total: Tensor, model: nn.Module) -> Iterator[tuple[Tensor, Tensor]]:
         """Every trained parameter with its part of :math:`e`."""
