@@ -8,14 +8,12 @@ A choice that names third-party code (`python: ...`) stays `Unresolved` unless t
 from __future__ import annotations
 
 import dataclasses
-import math
-import re
 import types
 import typing
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Annotated, Any, Final, Literal, cast
+from typing import Annotated, Any, Final, cast
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationInfo, create_model
 from pydantic import ValidationError as PydanticError
@@ -26,6 +24,7 @@ from holdfast.errors import HoldfastError, RecipeError, unknown
 from holdfast.promises import broken_promise
 from holdfast.recipe.foreign import KEY, PLACE, Unresolved, method_at, names_code, names_package, place_and_fields
 from holdfast.recipe.schema import FAMILIES, Seconds, hints_of
+from holdfast.recipe.values import as_number, as_options, as_seconds, as_sequence, in_short, problem_at
 from holdfast.registry import one_line
 from holdfast.types import Architecture
 
@@ -86,9 +85,9 @@ def _annotation(kind: Any) -> Any:
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         return _record(kind, kind)
     if kind is float:
-        return Annotated[float, BeforeValidator(_number)]
+        return Annotated[float, BeforeValidator(as_number)]
     if kind is Seconds:
-        return Annotated[float, BeforeValidator(_seconds)]
+        return Annotated[float, BeforeValidator(as_seconds)]
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
         (inner,) = [a for a in arguments if a is not type(None)]
@@ -96,9 +95,9 @@ def _annotation(kind: Any) -> Any:
         return Annotated[optional, BeforeValidator(_switched)] if is_switch(inner) else optional
     if origin is tuple:
         items = tuple(a if a is Ellipsis else _annotation(a) for a in arguments)
-        return Annotated[tuple[items], BeforeValidator(_sequence)]  # type: ignore[valid-type]
+        return Annotated[tuple[items], BeforeValidator(as_sequence)]  # type: ignore[valid-type]
     if origin is Mapping:
-        return Annotated[kind, AfterValidator(_options)]
+        return Annotated[kind, AfterValidator(as_options)]
     return kind
 
 
@@ -177,8 +176,10 @@ def _choose(kind: Any, value: Any, info: ValidationInfo) -> Any:
         value = {value: {}}
     if not isinstance(value, Mapping) or len(value) != 1:
         names = sorted(FAMILIES[kind])
-        got = f"{len(value)} names ({', '.join(map(str, value))})" if isinstance(value, Mapping) else _described(value)
-        raise _problem(f"expected one name with its fields, such as '{names[0]}'; got {got}; known: {', '.join(names)}")
+        got = f"{len(value)} names ({', '.join(map(str, value))})" if isinstance(value, Mapping) else in_short(value)
+        raise problem_at(
+            f"expected one name with its fields, such as '{names[0]}'; got {got}; known: {', '.join(names)}"
+        )
     ((name, fields),) = value.items()
     reading = cast(_Reading, info.context)
     optional = reading.stored and kind not in NEEDED
@@ -203,12 +204,12 @@ def _read(kind: Any, name: Any, fields: Any, reading: _Reading) -> Any:
         reader = _foreign_entry(path) if by_path else _entry(kind, name)
         method = reader.validate_python(fields, context=replace(reading, stored=False))
     except HoldfastError as error:
-        raise _problem(str(error), name, type_=UNAVAILABLE) from None
+        raise problem_at(str(error), name, type_=UNAVAILABLE) from None
     except PydanticError as error:
         raise _of_field(error, name, path) from None
     except Exception as error:
         if third_party:
-            raise _problem(one_line(error), name) from error
+            raise problem_at(one_line(error), name) from error
         raise
     return _require_protocol(kind, method, name) if third_party else method
 
@@ -219,7 +220,7 @@ def _is_by_path(kind: Any, name: Any, fields: Any) -> bool:
     if name == KEY and (not registered or (isinstance(fields, Mapping) and PLACE in fields)):
         return True
     if not registered:
-        raise _problem(unknown(name, FAMILIES[kind]), type_=UNAVAILABLE)
+        raise problem_at(unknown(name, FAMILIES[kind]), type_=UNAVAILABLE)
     return False
 
 
@@ -236,7 +237,7 @@ def _of_field(error: PydanticError, name: Any, import_path: str) -> PydanticCust
     if path == ("threat",) and kind == "missing":
         beside = f"{PLACE}: {import_path}, " if import_path else ""
         sentence += f"; write, for example, {{{name}: {{{beside}threat: {{linf: 8/255}}}}}}"
-    return _problem(sentence, name, *path, type_=UNAVAILABLE if kind == UNAVAILABLE else OTHER)
+    return problem_at(sentence, name, *path, type_=UNAVAILABLE if kind == UNAVAILABLE else OTHER)
 
 
 def _is_object(value: Any) -> bool:
@@ -247,7 +248,7 @@ def _is_object(value: Any) -> bool:
 def _require_protocol(kind: Any, value: Any, *key: Any) -> Any:
     """An object of Python, or a method at a key, that satisfies the protocol of a family."""
     if problem := broken_promise(kind, value):
-        raise _problem(problem, *key)
+        raise problem_at(problem, *key)
     return value
 
 
@@ -258,54 +259,11 @@ def _expanded(names: list[str], first: Any, value: Any) -> Any:
         if strange and len(value) == 1 and first in FAMILIES and (strange[0] in FAMILIES[first] or strange[0] == KEY):
             return {names[0]: value}
         if strange:
-            raise _problem(unknown(strange[0], names) + _remedy(str(strange[0]), names), strange[0])
+            raise problem_at(unknown(strange[0], names) + _remedy(str(strange[0]), names), strange[0])
         return value
     if not names:
-        raise _problem(f"expected no fields; got {_described(value)}")
+        raise problem_at(f"expected no fields; got {in_short(value)}")
     return {names[0]: value}
-
-
-def _number(value: Any) -> Any:
-    """Numbers, also written as a fraction or in the scientific notation that YAML takes for text."""
-    if isinstance(value, str):
-        try:
-            parts = [float(part) for part in value.split("/")]
-            value = parts[0] / parts[1] if len(parts) == 2 else parts[0] if len(parts) == 1 else value
-        except (ValueError, ZeroDivisionError):
-            pass
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**1023:
-        value = float(value)
-    if not isinstance(value, float):
-        raise _problem(f"expected a number or a fraction such as 8/255; got {_described(value)}")
-    return value
-
-
-MOST_SECONDS = 1e12
-UNITS = {"s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-"""Units of time in seconds."""
-
-
-def _seconds(value: Any) -> Any:
-    """A time span: seconds, or a number with its unit."""
-    if isinstance(value, str) and (match := re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*([a-z]*)\s*", value)):
-        value = float(match[1]) * UNITS.get(match[2] or "s", math.nan)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < MOST_SECONDS:
-        raise _problem(f"expected a time such as 90s, 10min or 1.5h; got {_described(value)}")
-    return float(value)
-
-
-def _options(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of somebody else's function: fractions, and numbers that YAML takes for text, become numbers."""
-    return {key: _number(item) if _is_written_number(item) else item for key, item in value.items()}
-
-
-def _is_written_number(value: Any) -> bool:
-    return isinstance(value, str) and bool(re.fullmatch(r"[-+]?\d*\.?\d+(/\d*\.?\d+|[eE][-+]?\d+)", value))
-
-
-def _sequence(value: Any) -> Any:
-    """A tuple; one value alone counts as a list of one."""
-    return tuple(value) if isinstance(value, list | tuple) else (value,)
 
 
 def _required(f: dataclasses.Field[Any]) -> bool:
@@ -322,7 +280,7 @@ def _first_problem(error: PydanticError) -> tuple[tuple[Any, ...], str]:
         return path, str(first["ctx"]["error"])
     if first["type"] in (OTHER, UNAVAILABLE):
         return path, str(first["msg"])
-    return path, f"{first['msg'].replace('Input should be', 'expected')}; got {_described(first['input'])}"
+    return path, f"{first['msg'].replace('Input should be', 'expected')}; got {in_short(first['input'])}"
 
 
 OTHER: Final = "problem"
@@ -331,17 +289,6 @@ UNAVAILABLE: Final = "unavailable"
 
 NEEDED = (Architecture,)
 """Families without whose methods nothing can be done with what is stored."""
-
-
-def _problem(sentence: str, *key: Any, type_: Literal["problem", "unavailable"] = "problem") -> PydanticCustomError:
-    """An error with its own sentence, at a key below the value or at the value itself."""
-    printable = sentence.encode("utf-8", "backslashreplace").decode()  # pydantic prints what it is given
-    return PydanticCustomError(type_, "{sentence}", {"sentence": printable, "key": key})
-
-
-def _described(value: Any) -> str:
-    text = repr(value)
-    return f"{text if len(text) <= 60 else text[:57] + '...'} ({type(value).__name__})"
 
 
 def _remedy(key: str, names: Collection[str]) -> str:

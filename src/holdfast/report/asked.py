@@ -70,7 +70,7 @@ class StoredAnswers:
             yield f"These answers cannot be presented: {error}."
             return
         if package := QUESTIONS.package(self.question):
-            yield from self._of_package(package, lambda: question.present(answers), [run.label for run in runs])
+            yield from self._of_package(package, lambda: presented(question, answers), [run.label for run in runs])
             return
         with of_stored_answers(self.title):
             items = presented(question, answers)
