@@ -412,7 +412,7 @@ X, Y = torch.rand(20, 1, 8, 8), torch.arange(20) % 10
         ({"objective": TRADES}, RecipeError, "objective: expected an objective; got the class TRADES"),
         ({"objective": 3}, RecipeError, "objective: expected an objective; int cannot be called"),
         ({"objective": nn.CrossEntropyLoss()}, RecipeError, "CrossEntropyLoss: .*its call does not accept `rng`"),
-        ({"objective": lambda model, x, y: None}, RecipeError, "expected an objective; .*its call does not accept `rng`"),
+        ({"objective": lambda model, x, y: None}, RecipeError, "an objective; .*its call does not accept `rng`"),
         ({"objective": PYTHON}, RecipeError, r"train\.objective: names a:B; import it and pass the object"),
         ({"train": {"objective": PYTHON}}, RecipeError, r"train\.objective: names a:B; import it"),
         ({"data": {"source": PYTHON}}, RecipeError, r"data\.source: names a:B; import it and pass the object"),
