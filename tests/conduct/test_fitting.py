@@ -12,7 +12,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import holdfast
-from holdfast.conduct.given import described
+from holdfast.conduct.fit_inputs import described
 from holdfast.data import Dataset, Digits
 from holdfast.errors import (
     CheckpointError,

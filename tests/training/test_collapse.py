@@ -11,8 +11,8 @@ from holdfast.objectives.threat_warmup import with_budget_share
 from holdfast.recipe import parse_recipes
 from holdfast.runs import Run
 from holdfast.training import Epoch
-from holdfast.training.at_work import AtWork
 from holdfast.training.collapse import CollapseWatch, constant_loss, remedy
+from holdfast.training.running_objective import RunningObjective
 from tests.training.tiny import RECORDS, TEXT, outcome, recipe, splits, train
 
 PGD = "train.objective={adversarial: {attack: {pgd: {threat: {linf: 0.2}, steps: 2}}}}"
@@ -35,13 +35,13 @@ class Constant(nn.Module):
 @pytest.mark.parametrize("objective", [PGD, MMA, FOAR, AWP], ids=["pgd", "mma", "foar", "awp"])
 def test_each_step_has_its_share_of_the_threat(tmp_path, monkeypatch, objective):
     of = recipe(objective, "train.threat_warmup=0.5")
-    seen, original = [], AtWork.give_budget_share
+    seen, original = [], RunningObjective.give_budget_share
 
     def watch(work, share):
         original(work, share)
         seen.append(work.objective.objective if isinstance(work.objective, nn.Module) else work.objective)
 
-    monkeypatch.setattr(AtWork, "give_budget_share", watch)
+    monkeypatch.setattr(RunningObjective, "give_budget_share", watch)
     train(of, tmp_path)
     shares = [1 / 3, 2 / 3, 1.0, 1.0, 1.0, 1.0]  # two epochs of three steps, of which half are the warm-up
     assert seen == [with_budget_share(of.train.objective, share) for share in shares]

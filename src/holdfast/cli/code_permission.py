@@ -38,7 +38,7 @@ def allowed_code(recipes: Sequence[Recipe | Any], file: Path, *, trust: bool) ->
     new = fingerprints(recipes) - _marks()
     if new and not trust:
         raise RecipeError(
-            f"{file}: expected --trust, since this recipe runs code that could do anything: {in_words(code)}; look at "
+            f"{file}: expected --trust, since this recipe runs code that could do anything: {call_list(code)}; look at "
             "it first; --trust is remembered until the recipe or this code changes"
         )
     if new:
@@ -46,7 +46,7 @@ def allowed_code(recipes: Sequence[Recipe | Any], file: Path, *, trust: bool) ->
     return frozenset(code)
 
 
-def in_words(code: Mapping[str, Path | None]) -> str:
+def call_list(code: Mapping[str, Path | None]) -> str:
     """Calls of factories and methods, options and fields included, with their files."""
     return ", ".join(call if file is None else f"{call} ({file})" for call, file in code.items())
 

@@ -113,8 +113,8 @@ class Drawing:
             mention_kept_images(record.job.run, record.splits)
 
     def _training(self, record: Training) -> None:
+        from holdfast.conduct.progress_text import step_in_words
         from holdfast.conduct.ranks import is_first
-        from holdfast.conduct.words import step_in_words
         from holdfast.training.records import Epoch, Step
 
         if not is_first():
@@ -138,7 +138,7 @@ class Drawing:
         self._board = Board(job.run.path / "tensorboard") if self._tensorboard else None
 
     def _epoch(self, job: Job, epoch: Epoch) -> None:
-        from holdfast.conduct.words import scores_in_words
+        from holdfast.conduct.progress_text import scores_in_words
 
         self._note = scores_in_words(epoch.validation)
         mention(epoch.halved, job.name)

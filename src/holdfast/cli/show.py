@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.code_permission import in_words
+from holdfast.cli.code_permission import call_list
 from holdfast.cli.options import Json, Set
 from holdfast.cli.output import echo, echo_json, echo_lines
 
@@ -31,7 +31,7 @@ def command(
     else:
         recipes, networks = load_recipes(recipe, set_ or ()), []
     if code := code_of([*recipes, *networks]):
-        echo(f"# Code that it would run, with --trust: {in_words(code)}", err=as_json)
+        echo(f"# Code that it would run, with --trust: {call_list(code)}", err=as_json)
     if packages := sorted(place for one in recipes for place in installed_methods(one)):
         echo(f"# Code of installed packages that it would run: {', '.join(dict.fromkeys(packages))}", err=as_json)
     if as_json:

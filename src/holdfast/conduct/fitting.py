@@ -16,9 +16,9 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from holdfast.conduct.given import Data, Images, described, splits_of, train_recipe
+from holdfast.conduct.fit_inputs import Data, Images, described, splits_of, train_recipe
+from holdfast.conduct.progress_text import scores_in_words, step_in_words
 from holdfast.conduct.ready import device_named
-from holdfast.conduct.words import scores_in_words, step_in_words
 from holdfast.data.dataset import Split
 from holdfast.errors import ModelError, RecipeError
 from holdfast.evaluation.subject import place, try_out

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 
 from holdfast.questions.question import Needs
 from holdfast.report.accuracy import Accuracy
-from holdfast.report.asked import answer_sections
+from holdfast.report.answers import answer_sections
 from holdfast.report.certificates import Certificates, Refuted
 from holdfast.report.classes import ClassAccuracies, Confusion
 from holdfast.report.compare import Comparisons

@@ -25,7 +25,6 @@ from holdfast.runs.directory import Run
 from holdfast.runs.initial import start_from
 from holdfast.runs.networks import find_bases, new_model
 from holdfast.runs.splits import Splits
-from holdfast.training.at_work import AtWork
 from holdfast.training.batches import Batches
 from holdfast.training.checkpoint import TrainingFiles, load_state, state_content, weights_content
 from holdfast.training.collapse import CollapseWatch, remedy
@@ -36,6 +35,7 @@ from holdfast.training.freezing import Frozen
 from holdfast.training.memory import without_smaller_batch
 from holdfast.training.records import Epoch, Preparation, Step, cut, line
 from holdfast.training.running_mean import RunningMean
+from holdfast.training.running_objective import RunningObjective
 from holdfast.training.selection import Judge
 from holdfast.training.state import check_optimizer, check_progress, of_this_recipe
 from holdfast.training.terms import Tally, require_finite
@@ -119,7 +119,9 @@ class _Loop:
         if self.bases and self.fabric.is_global_zero:
             run.record(bases=self.bases)
         self.model, self.optimizer = set_up(self.fabric, self.raw, train.optimizer(self.raw.parameters()))
-        self.objective = AtWork(train.objective, self.raw, len(splits.classes), splits.train, self.fabric.device)
+        self.objective = RunningObjective(
+            train.objective, self.raw, len(splits.classes), splits.train, self.fabric.device
+        )
         self.objective.hooks.meet(splits.train, splits.validation, augmented=bool(recipe.data.augment))
         self.mean = RunningMean(self.raw, train.ema) if train.ema is not None else None
         self.judge = Judge(train.selection, splits.validation, recipe.seed)

@@ -1,4 +1,4 @@
-"""The objective of a recipe while a network is trained with it."""
+"""The objective of a recipe as the training loop runs it, with what it remembers."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from holdfast.rng import Streams
 from holdfast.types import Classifier, Hooks, Objective, Terms, hooks_of
 
 
-class AtWork:
-    """An objective with what it remembers, and with the budget that its adversary has got by now.
+class RunningObjective:
+    """An objective with what it remembers, and with the budget that its adversary has by now.
 
     Args:
         settings: the objective of the recipe.
