@@ -26,12 +26,13 @@ from holdfast.errors import (
 from holdfast.losses import cross_entropy
 from holdfast.models import read_state, with_logits
 from holdfast.objectives import TRADES
+from holdfast.objectives.hooks import Hooks
 from holdfast.optim import SGD
 from holdfast.recipe import TrainRecipe
 from holdfast.runs import Run, new_model
 from holdfast.testing.untouched import same_random_states
 from holdfast.threat import Linf
-from holdfast.types import Hooks, Terms
+from holdfast.types import Terms
 from tests.training.tiny import layered, network, recipe, splits, train
 
 TRAIN = {"epochs": 2, "batch_size": 8, "optimizer": {"sgd": {"lr": 0.1}}}

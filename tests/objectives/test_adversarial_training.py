@@ -6,11 +6,11 @@ import torch
 from holdfast.attacks import PGD
 from holdfast.modes import evaluating
 from holdfast.objectives import AWP, MART, MMA, OBJECTIVES, SAM, TRADES, Adversarial, Fast, Free, Passes
+from holdfast.objectives.hooks import hooks_of
 from holdfast.objectives.noisy import CleanAndNoisy, Noisy
 from holdfast.rng import Streams
 from holdfast.testing.untouched import same_module
 from holdfast.threat import L1, L2, Linf
-from holdfast.types import hooks_of
 from tests.contracts import cheap
 from tests.zoo import images, linear, normed, smooth
 

@@ -6,12 +6,12 @@ from types import SimpleNamespace
 import pytest
 
 from holdfast.objectives import Passes, Standard
+from holdfast.objectives.hooks import Hooks
 from holdfast.optim import SGD
 from holdfast.runs import Run
 from holdfast.testing.untouched import same_module, same_tensors
 from holdfast.training import Cost, Epoch, loop
 from holdfast.training.cost import standard_step
-from holdfast.types import Hooks
 from tests.training.tiny import outcome, recipe, train
 from tests.zoo import images, labels, normed
 

@@ -7,8 +7,9 @@ import torch
 from torch import nn
 
 from holdfast.losses import cross_entropy
+from holdfast.objectives.hooks import Hooks, hooks_of
 from holdfast.training import Epoch, Preparation
-from holdfast.types import Hooks, Terms, hooks_of
+from holdfast.types import Terms
 from tests.training.tiny import outcome, recipe, splits, train
 
 

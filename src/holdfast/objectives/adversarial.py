@@ -15,12 +15,13 @@ from holdfast.attacks.rfgsm import RFGSM
 from holdfast.attacks.targeted import Targeted, choose_targets
 from holdfast.errors import unknown
 from holdfast.objectives.batch_stats import BatchStats, Statistics, check_batch_stats
+from holdfast.objectives.hooks import Hooks
 from holdfast.objectives.passes import Passes
 from holdfast.objectives.standard import mean_cross_entropy
 from holdfast.objectives.two_steps import TwoSteps
 from holdfast.rng import Streams
 from holdfast.threat.linf import Linf
-from holdfast.types import Attack, Classifier, Hooks, Terms
+from holdfast.types import Attack, Classifier, Terms
 
 Target = Literal["random", "least_likely", "next"]
 TARGETS: tuple[Target, ...] = ("random", "least_likely", "next")

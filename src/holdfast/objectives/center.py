@@ -12,9 +12,10 @@ from torch import Tensor, nn
 from holdfast.losses import cross_entropy
 from holdfast.models.head import LinearHead, Whole, linear_head
 from holdfast.objectives.centroids import class_sums, everywhere
+from holdfast.objectives.hooks import Hooks
 from holdfast.objectives.passes import Passes
 from holdfast.rng import Streams
-from holdfast.types import Classifier, Hooks, Terms
+from holdfast.types import Classifier, Terms
 
 NAME = "center"
 

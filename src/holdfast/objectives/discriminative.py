@@ -35,10 +35,11 @@ from holdfast.corruptions.noise import GaussianNoise
 from holdfast.losses import cross_entropy
 from holdfast.models.head import LinearHead, Whole, check_linear, linear_head
 from holdfast.objectives.centroids import by_class, class_sums, everywhere, means
+from holdfast.objectives.hooks import Hooks
 from holdfast.objectives.passes import Passes
 from holdfast.rng import Streams, streams
 from holdfast.threat.l2 import norm
-from holdfast.types import Augmentation, Classifier, Corruption, Hooks, Terms
+from holdfast.types import Augmentation, Classifier, Corruption, Terms
 
 NAME = "discriminative"
 

@@ -16,11 +16,12 @@ from holdfast.objectives.adversarial import show_clean
 from holdfast.objectives.arguments import require_positive
 from holdfast.objectives.batch_stats import BatchStats, Statistics, check_batch_stats
 from holdfast.objectives.centroids import everywhere
+from holdfast.objectives.hooks import Hooks
 from holdfast.objectives.inner_maximisation import check_steps, climb
 from holdfast.objectives.passes import Passes
 from holdfast.objectives.standard import mean_cross_entropy
 from holdfast.rng import Streams, streams
-from holdfast.types import Classifier, Hooks, Terms, Threat
+from holdfast.types import Classifier, Terms, Threat
 
 
 @dataclass(frozen=True, kw_only=True)

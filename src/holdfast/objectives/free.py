@@ -11,11 +11,12 @@ from torch import Tensor, nn
 
 from holdfast.attacks.search import require_metric_threat
 from holdfast.errors import TrainingError
+from holdfast.objectives.hooks import Hooks
 from holdfast.objectives.inner_maximisation import check_steps
 from holdfast.objectives.passes import Passes
 from holdfast.objectives.standard import mean_cross_entropy
 from holdfast.rng import Streams
-from holdfast.types import Classifier, Hooks, Terms, Threat
+from holdfast.types import Classifier, Terms, Threat
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,10 +11,11 @@ from torch import Tensor, nn
 
 from holdfast.losses import cross_entropy
 from holdfast.models.head import LinearHead, Whole, check_linear, linear_head
+from holdfast.objectives.hooks import Hooks
 from holdfast.objectives.passes import Passes
 from holdfast.rng import Streams
 from holdfast.threat.l2 import norm
-from holdfast.types import Classifier, Hooks, Terms
+from holdfast.types import Classifier, Terms
 
 NAME = "large_margin"
 

@@ -12,11 +12,12 @@ from holdfast.attacks.search import require_metric_threat
 from holdfast.losses import cross_entropy, kl_divergence
 from holdfast.objectives.arguments import require_nonnegative
 from holdfast.objectives.batch_stats import BatchStats, Statistics, check_batch_stats
+from holdfast.objectives.hooks import Hooks
 from holdfast.objectives.inner_maximisation import check_steps, climb, default_step_size, noisy_start
 from holdfast.objectives.passes import Passes
 from holdfast.objectives.two_steps import TwoSteps
 from holdfast.rng import Streams
-from holdfast.types import Classifier, Hooks, Terms, Threat
+from holdfast.types import Classifier, Terms, Threat
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,13 +21,14 @@ from holdfast.losses import cross_entropy
 from holdfast.objectives.arguments import require_positive
 from holdfast.objectives.batch_stats import BatchStats, Statistics, check_batch_stats
 from holdfast.objectives.centroids import everywhere
+from holdfast.objectives.hooks import Hooks
 from holdfast.objectives.inner_maximisation import check_steps
 from holdfast.objectives.passes import Passes
 from holdfast.objectives.per_example_state import places_of
 from holdfast.rng import Streams, streams
 from holdfast.threat.ball import Ball
 from holdfast.threat.shape import per_example
-from holdfast.types import Classifier, Hooks, Terms, Threat
+from holdfast.types import Classifier, Terms, Threat
 
 FARTHER = 1.05
 """How much farther than :math:`d_{max}` the bisection looks, as in the paper's code."""

@@ -11,10 +11,11 @@ from torch import Tensor, nn
 
 from holdfast.errors import ModelError
 from holdfast.objectives.centroids import everywhere
+from holdfast.objectives.hooks import Hooks, hooks_of
 from holdfast.objectives.passes import Passes
 from holdfast.objectives.temporarily_replaced import buffers_of, temporarily_replaced
 from holdfast.rng import Streams, streams
-from holdfast.types import Classifier, Hooks, Objective, Terms, hooks_of
+from holdfast.types import Classifier, Objective, Terms
 
 
 class WeightPerturbation(Protocol):

@@ -22,13 +22,14 @@ from holdfast.losses import cross_entropy
 from holdfast.modes import evaluating
 from holdfast.objectives.aimed_data import BLOCK, Remembered, attacked, fits_in_memory, looked_at, pgd, right_answers
 from holdfast.objectives.centroids import everywhere
+from holdfast.objectives.hooks import Hooks
 from holdfast.objectives.inner_maximisation import check_steps
 from holdfast.objectives.passes import Passes
 from holdfast.objectives.per_example_state import places_of
 from holdfast.objectives.policy_loss import PolicyLoss
 from holdfast.rng import Streams, permutation, streams
 from holdfast.threat.shape import per_example
-from holdfast.types import Classifier, Examples, Hooks, Terms, Threat
+from holdfast.types import Classifier, Examples, Terms, Threat
 
 STRENGTHS = (0.0, *(10 ** (-0.5 + 4 * k / 6) for k in range(7)), math.inf)
 r""":math:`\alpha_t` of the paper: 0, 0.316, 1.46, 6.81, 31.6, 147, 681, 3162 and infinity."""

@@ -7,8 +7,9 @@ from typing import Any, Protocol
 from torch import Tensor, nn
 
 from holdfast.objectives.batch_stats import BatchStats, Statistics
+from holdfast.objectives.hooks import Hooks
 from holdfast.rng import Streams, streams
-from holdfast.types import Classifier, Hooks, Terms
+from holdfast.types import Classifier, Terms
 
 
 class Adversary(Protocol):

@@ -9,9 +9,10 @@ from torch import Tensor, nn
 
 from holdfast.data.dataset import Split
 from holdfast.errors import TrainingError
+from holdfast.objectives.hooks import Hooks, hooks_of
 from holdfast.objectives.threat_warmup import with_budget_share
 from holdfast.rng import Streams
-from holdfast.types import Classifier, Hooks, Objective, Terms, hooks_of
+from holdfast.types import Classifier, Objective, Terms
 
 
 class RunningObjective:
