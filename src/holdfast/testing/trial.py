@@ -3,34 +3,42 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from holdfast.promises import broken_promise
+
 Module = TypeVar("Module", bound=nn.Module)
 
 
 def try_promises(
+    protocol: Any,
     method: object,
     promises: Iterable[Callable[..., Any]],
     *,
+    without: Collection[Callable[..., Any]] = (),
     options: Mapping[Callable[..., Any], Mapping[str, Any]] | None = None,
     of: object = None,
 ) -> None:
-    """Try promises on a method.
+    """Try the protocol and then the promises of a family on one of its methods.
 
     Args:
+        protocol: what the family is, such as `Attack`.
         method: an attack, an objective, ...
         promises: functions of it, whose docstrings state them.
+        without: those that it does not make.
         options: further arguments of some.
         of: what the promises are functions of, in place of the method itself.
 
     Raises:
         AssertionError: naming the method, the first promise that it breaks, and how.
     """
-    for promise in promises:
+    problem = broken_promise(protocol, method)
+    assert problem is None, problem
+    for promise in [promise for promise in promises if promise not in without]:
         try:
             promise(method if of is None else of, **(options or {}).get(promise, {}))
         except Exception as error:  # a foreign method may raise anything
