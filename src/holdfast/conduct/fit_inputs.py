@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from holdfast.data.conversion import label_names
 from holdfast.data.dataset import Dataset, Split, checked
-from holdfast.data.memory import tensors_of
+from holdfast.data.memory import advising_normalisation, tensors_of
 from holdfast.errors import DataError, RecipeError
 from holdfast.promises import require_objective
 from holdfast.recipe.plain import attributes_of, printed
@@ -200,9 +200,5 @@ def _split(images: Any, where: str) -> Split:
     if isinstance(images, Tensor | np.ndarray) or not (hasattr(images, "__getitem__") or isinstance(images, Iterable)):
         raise DataError(f"{where}: expected images with labels, such as a pair of tensors; got {type(images).__name__}")
     x, y = tensors_of(images, where)
-    try:
+    with advising_normalisation(NORMALISATION):
         return checked(x, y, label_names([y.detach().cpu().numpy()], where), where)
-    except DataError as error:
-        if "in [0, 1]" in str(error):
-            raise DataError(f"{error}; {NORMALISATION}") from None
-        raise

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -66,6 +67,17 @@ class Memory:
         if self.classes is not None:
             return tuple(self.classes)
         return label_names([y.detach().cpu().numpy() for y in labels], self.name)
+
+
+@contextmanager
+def advising_normalisation(remedy: str) -> Iterator[None]:
+    """Add a remedy to the error about images outside [0, 1], most of which are normalised."""
+    try:
+        yield
+    except DataError as error:
+        if "in [0, 1]" in str(error):
+            raise DataError(f"{error}; {remedy}") from None
+        raise
 
 
 def tensors_of(examples: tuple[Tensor, Tensor] | MapDataset | Iterable[Any], where: str) -> tuple[Tensor, Tensor]:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.checks import Check
-from holdfast.data.memory import Memory
+from holdfast.data.memory import Memory, advising_normalisation
 from holdfast.errors import DataError, ModelError, RecipeError
 from holdfast.evaluation.subject import place
 from holdfast.models.network import PerChannel, normalised
@@ -41,12 +41,8 @@ def splits_of(x: Images, y: Tensor | np.ndarray[Any, Any] | None) -> Splits:
     if y is not None and not isinstance(x, Tensor | np.ndarray | list | tuple):
         raise DataError(f"y: expected None beside {type(x).__name__}, which has labels of its own; got labels")
     test: Any = x if y is None else (torch.as_tensor(x), torch.as_tensor(y))
-    try:
+    with advising_normalisation(NORMALISATION):
         data = Memory(test=test)()
-    except DataError as error:
-        if "in [0, 1]" in str(error):
-            raise DataError(f"{error}; {NORMALISATION}") from None
-        raise
     return Splits(data.name, data.classes, data.shape, data.fingerprint(), None, None, data.test)
 
 
