@@ -75,14 +75,20 @@ def test_a_finished_run_is_not_done_again(by_library):
     assert all(record.block.rows is None for record in again if isinstance(record, Checking))
 
 
-def test_a_variant_that_fails_does_not_take_the_others_with_it(tmp_path):
-    done = command("run", "tiny.yaml", "--json", cwd=written(BROKEN, tmp_path))
+def with_a_broken_variant(verb, path):
+    """What a command prints for machines about a recipe of which one variant fails."""
+    done = command(verb, "tiny.yaml", "--json", cwd=written(BROKEN, path))
     assert done.code == 1
     assert "tiny/broken/seed-0 failed, the other runs go on: " in done.err
     output = json.loads(done.out)
     assert list(output["failed"]) == ["tiny/broken/seed-0"]
     assert "expected a finite loss" in output["failed"]["tiny/broken/seed-0"]
     assert "tiny/broken/seed-0" not in output["failed"]["tiny/broken/seed-0"]
+    return output
+
+
+def test_a_variant_that_fails_does_not_take_the_others_with_it(tmp_path):
+    output = with_a_broken_variant("run", tmp_path)
     assert {record["run"] for record in output["results"]} == {"tiny/sound/seed-0"}
     page = read(tmp_path / "runs/tiny/report.html")
     assert "Not finished. tiny/broken/seed-0: " in " ".join(page.text.split())
@@ -91,13 +97,7 @@ def test_a_variant_that_fails_does_not_take_the_others_with_it(tmp_path):
 
 
 def test_training_alone_goes_on_after_a_variant_that_fails_too(tmp_path):
-    done = command("train", "tiny.yaml", "--json", cwd=written(BROKEN, tmp_path))
-    assert done.code == 1
-    assert "tiny/broken/seed-0 failed, the other runs go on: " in done.err
-    output = json.loads(done.out)
-    assert list(output["failed"]) == ["tiny/broken/seed-0"]
-    assert "expected a finite loss" in output["failed"]["tiny/broken/seed-0"]
-    assert "tiny/broken/seed-0" not in output["failed"]["tiny/broken/seed-0"]
+    output = with_a_broken_variant("train", tmp_path)
     assert [run["name"] for run in output["runs"]] == ["tiny/sound/seed-0"]
     facts = tmp_path / "runs/tiny/broken/seed-0/run.json"
     assert "finite loss" in json.loads(facts.read_text())["failed"]
