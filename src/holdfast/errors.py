@@ -52,7 +52,7 @@ def one_line(text: str) -> str:
 
 
 def type_and_line(error: BaseException) -> str:
-    """The type and the first line of an error of others."""
+    """The type and the first line of a third-party error."""
     text = str(error).strip().partition("\n")[0]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 

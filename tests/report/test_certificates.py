@@ -147,7 +147,7 @@ def test_the_certified_curve_is_never_above_the_attacked_one_where_nothing_is_re
 def test_both_curves_are_about_the_same_examples(tmp_path: Path) -> None:
     path = make_run(tmp_path / "run", [MARGIN, nearest("fmn", 1.0, [0.2, None, None], norm="l2")], name="net")
     (bracket,) = brackets_of(runs := read_runs([path]), proofs_of(runs))
-    assert (bracket.proof.examples, bracket.proof.standing(0.0), bracket.unbroken(0.0)) == (3, 3, 3)
+    assert (bracket.proof.examples, bracket.proof.certified_at(0.0), bracket.unbroken(0.0)) == (3, 3, 3)
     assert bracket.attacks == ("fmn l2 eps=1",)
 
 

@@ -1,4 +1,4 @@
-"""Attacks that use all their steps on every example, for whoever wants the highest loss.
+"""Attacks that use all their steps on every example, where the highest loss is wanted.
 
 An attack of ours that can, or must, states `persistent = True`.
 """

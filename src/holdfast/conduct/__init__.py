@@ -1,6 +1,6 @@
 """The conduct of runs: train, check, ask, judge, forget what is stale, resume. A generator of plain records.
 
-Whoever calls draws the records, or ignores them; the work is done while they are taken.
+The caller draws the records or ignores them; the work is done as the caller iterates.
 """
 
 from holdfast.conduct.asking import Asking, ask_about

@@ -101,7 +101,7 @@ def train_recipe(train: TrainRecipe | Mapping[str, Any] | None, objective: Any) 
 
 
 def require_objects(settings: Group, place: str) -> Group:
-    """Refuse settings that name code of others, which a caller can give as objects.
+    """Refuse settings that name third-party code, which a caller can pass as objects.
 
     Raises:
         RecipeError: saying where.

@@ -1,4 +1,4 @@
-"""What methods of others return: refused where it is not what their protocol promises, before it counts."""
+"""What third-party methods return: refused before it counts where it breaks their protocol."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def require_points(attack: Any, z: Any, x: Tensor, index: Tensor) -> Tensor:
     """Refuse points outside the threat set and the box; those of holdfast's own attacks are inside by their contract.
 
     Args:
-        attack: what made the points; one that wraps a method of others is looked into.
+        attack: what made the points; wrappers around third-party attacks are looked into.
         z: what it returned.
         x: the images.
         index: of the examples, for the message.

@@ -141,7 +141,7 @@ def _switched(value: Any) -> Any:
 
 @cache
 def _entry(kind: Any, name: str) -> TypeAdapter[Any]:
-    """What stands under a name of a family: fields of a class, changes to an instance, or nothing for a function.
+    """The entry of a name in a family: fields of a class, changes to an instance, or nothing for a function.
 
     Made when the name is first used, so that a method may hold another of its own family.
     """
@@ -194,7 +194,7 @@ def _choose(kind: Any, value: Any, info: ValidationInfo) -> Any:
 
 
 def _read(kind: Any, name: Any, fields: Any, reading: _Reading) -> Any:
-    """What stands under a name, with what is wrong as an error at its place."""
+    """The entry of a name, read; an error names its place."""
     by_path = _is_by_path(kind, name, fields)
     third_party = by_path or bool(FAMILIES[kind].package(name))
     try:
@@ -253,7 +253,7 @@ def _require_protocol(kind: Any, value: Any, *key: Any) -> Any:
 
 
 def _expanded(names: list[str], first: Any, value: Any) -> Any:
-    """Fields by name; or the first field's value, or one name of its family, standing for the whole."""
+    """Fields by name; or the first field's value, or one name of its family in place of the whole."""
     if isinstance(value, Mapping):
         strange = [key for key in value if key not in names]
         if strange and len(value) == 1 and first in FAMILIES and (strange[0] in FAMILIES[first] or strange[0] == KEY):

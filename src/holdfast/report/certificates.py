@@ -166,7 +166,7 @@ def bracket_table(one: Bracket) -> Table:
     """The chart in numbers, at round radii."""
     rows = []
     for radius in round_radii(one.far):
-        below, above = one.proof.standing(radius), one.unbroken(radius)
+        below, above = one.proof.certified_at(radius), one.unbroken(radius)
         gap = Cell(percent((above - below) / one.proof.examples))
         rows.append((short(radius), [counted_share(n, one.proof.examples).cell() for n in (below, above)] + [gap]))
     caption = (

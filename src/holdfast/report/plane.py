@@ -92,7 +92,7 @@ def budgets(runs: Sequence[RunData], lines: Sequence[Mixture]) -> list[Budget]:
 
 
 def budget_of(one: Mixture) -> Budget:
-    """Where the attacks on mixtures stand."""
+    """The budget of the attacks on mixtures."""
     return Budget(one.settings["norm"], one.plan.eps)
 
 

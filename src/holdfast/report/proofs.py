@@ -64,13 +64,13 @@ class Proof:
         """Whether it speaks of the network averaged over noise."""
         return self.check.traits.certifies != NETWORK
 
-    def standing(self, radius: float) -> int:
+    def certified_at(self, radius: float) -> int:
         """Examples that are right and certified at this radius."""
         return len(self.radii) - int(np.searchsorted(self.radii, radius, side="left"))
 
     def share(self, radius: float) -> Share:
         """The certified accuracy at this radius."""
-        return counted_share(self.standing(radius), self.examples)
+        return counted_share(self.certified_at(radius), self.examples)
 
 
 def proofs_of(runs: Sequence[RunData]) -> tuple[Proof, ...]:

@@ -1,4 +1,4 @@
-"""One progress bar on stderr, for whoever asks for it."""
+"""One progress bar on stderr, for the command line and for `holdfast.fit`."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def check_works_for_classes_and_dtypes(certifier: Certifier) -> None:
 
 
 def check_samples_are_what_the_model_was_asked(certifier: Certifier) -> None:
-    """Whoever counts through a wrapper counts the samples that the certificate reports."""
+    """A counting wrapper counts as many samples as the certificate reports."""
     if not certifier.smoothed:
         assert certifier(smooth(), images(7)).samples is None, "samples without noise"
         return
