@@ -200,11 +200,17 @@ def test_only_some_variants_in_the_order_of_the_file():
             parse_recipes("data: digits\nmodel: mlp", only=[name])
 
 
-def test_overrides_come_before_variants_and_can_change_them_and_the_seeds():
+def test_overrides_win_over_variants_and_can_change_them_and_the_seeds():
     text = "train: {epochs: 3}\nvariants: {a: {train: {epochs: 5}}, b: {}}"
-    assert [r.train.epochs for r in read(text, "train.epochs=9")] == [5, 9]
+    assert [r.train.epochs for r in read(text, "train.epochs=9")] == [9, 9]
     assert [r.train.epochs for r in read(text, "variants.a.train.epochs=8")] == [8, 3]
     assert [r.name for r in read(text, "variants={}", "seeds=[1, 2]")] == ["r/seed-1", "r/seed-2"]
+
+
+def test_an_override_changes_one_place_where_the_file_uses_an_anchor_for_two():
+    text = "data: digits\ntrain: {objective: {adversarial: {pgd: &pgd {linf: 0.1}}}}\nchecks: [{pgd: *pgd}]\nmodel: mlp"
+    (recipe,) = parse_recipes(text, ["checks.0.pgd.threat=linf: 0.3"])
+    assert (recipe.checks[0].threat, recipe.train.objective.attack.threat) == (Linf(0.3), Linf(0.1))
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def load_recipes(path: Path | str, overrides: Sequence[str] = (), *, only: Seque
 
     Args:
         path: the file.
-        overrides: such as `train.epochs=5`, applied before anything is read.
+        overrides: such as `train.epochs=5`; they win over what the file and its variants have.
         only: variants that are wanted; none for all.
     """
     path = Path(path)
@@ -61,13 +61,20 @@ def parse_recipes(
     content, lines = read_yaml(text, file)
     if not isinstance(content, dict):
         raise RecipeError(f"{file}: expected a mapping with name, data, model, ...; got {type(content).__name__}")
-    for override_text in overrides:
-        override(content, override_text)
-    return recipes_of(content, only=only, file=file, lines=lines)
+    for text_ in (text_ for text_ in overrides if _of_the_file(text_)):
+        override(content, text_)
+    rest = [text_ for text_ in overrides if not _of_the_file(text_)]
+    return recipes_of(content, rest, only=only, file=file, lines=lines)
+
+
+def _of_the_file(override_text: str) -> bool:
+    """Whether an override changes what all runs share: which variants and seeds there are, and the name."""
+    return override_text.split("=")[0].split(".")[0].strip() in (*EXTRA, "name", "seed")
 
 
 def recipes_of(
     content: dict[str, Any],
+    overrides: Sequence[str] = (),
     *,
     only: Sequence[str] = (),
     file: Path = Path("recipe"),
@@ -77,6 +84,7 @@ def recipes_of(
 
     Args:
         content: plain values and methods by name, which are used up.
+        overrides: changes of every run, applied after those of its variant.
         only: variants that are wanted; none for all.
         file: where it comes from, for messages.
         lines: where each path is in it.
@@ -94,7 +102,9 @@ def recipes_of(
             raise RecipeError(f"{file}: variants: {unknown(name, names)}")
     runs: list[Recipe] = []
     for variant, changes in variants.items():
-        merged = _merged(content, changes, Recipe)
+        merged = _copied(_merged(content, changes, Recipe))
+        for text in overrides:
+            override(merged, text)
         where = places_of(file, lines, str(variant), write_out_sweeps(merged, file))
         of_variant = [
             parse(Recipe, {**merged, "name": _name_of(content["name"], variant, seed), "seed": seed}, where=where)
@@ -164,6 +174,13 @@ def _merged(base: Any, over: Any, kind: Any) -> Any:
     for key, value in _opened(over, kind).items():
         merged[key] = _merged(merged[key], value, hints.get(key)) if key in merged else value
     return merged
+
+
+def _copied(value: Any) -> Any:
+    """Mappings and lists anew, all the way down, with the same leaves: parts of a file may be the same object."""
+    if isinstance(value, dict):
+        return {key: _copied(below) for key, below in value.items()}
+    return [_copied(below) for below in value] if isinstance(value, list) else value
 
 
 def override(content: dict[str, Any], text: str, kind: Any = Recipe, *, example: str = "train.epochs=5") -> None:
@@ -243,7 +260,7 @@ def read_yaml(text: str, file: Path) -> tuple[Any, dict[Path_, int]]:
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark else ""
         raise RecipeError(f"{file}{line}: expected YAML; {getattr(error, 'problem', None) or error}") from None
-    return value, dict(_lines(node, ()))
+    return _copied(value), dict(_lines(node, ()))
 
 
 def _lines(node: Any, path: Path_) -> Iterator[tuple[Path_, int]]:
