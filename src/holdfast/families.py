@@ -277,6 +277,7 @@ CHECKS: Registry[Any] = Registry(
 QUESTIONS: Registry[Any] = Registry(
     "questions",
     {
+        "spectrum": "holdfast.questions.spectrum:Spectrum",
         "thickness": "holdfast.questions.thickness:Thickness",
         "flatness": "holdfast.questions.flatness:Flatness",
         "gradient_norm": "holdfast.questions.gradient_norm:GradientNorm",

@@ -117,6 +117,7 @@ from holdfast.questions.head_spectrum import HeadSpectrum
 from holdfast.questions.mixing import Mixtures
 from holdfast.questions.neighbours import Neighbours
 from holdfast.questions.segment import Segments
+from holdfast.questions.spectrum import Spectrum
 from holdfast.questions.sra import SmoothedRobustness
 from holdfast.questions.stability import NoiseStability
 from holdfast.questions.surface import LossSurface
@@ -286,6 +287,7 @@ QUESTIONS = {
     "classes": Classes(delta_v=1.0),
     "features": Features(noise=GaussianNoise(0.2), maps=("pca", "tsne"), images=6, points=4, resamples=3),
     "head_spectrum": HeadSpectrum(),
+    "spectrum": Spectrum(),
     "surface": LossSurface(along=("fgsm", "pgd@other"), show=(3, 30), steps=1, eps=0.1),
     "confidences": Confidences(eps=0.1),
     "curvature": Curvature(draws=2, lanczos=2, copies=2),

@@ -213,4 +213,5 @@ def test_runs_that_are_only_trained_are_in_their_directory_too(place):
     good("train", "fresh.yaml", "--set", "train.epochs=1", cwd=place)
     output = said(*NORM, "runs/fresh", "--subset", "5", cwd=place)
     assert [answer["run"] for answer in output["answers"]] == ["fresh/seed-0"]
-    assert output["reports"] == [None]
+    assert output["reports"] == ["runs/fresh/seed-0/report.html"]
+    assert "Answers on fresh/seed-0" in (place / output["reports"][0]).read_text()

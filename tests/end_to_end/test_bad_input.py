@@ -254,7 +254,7 @@ def test_image_folders(here, kind, says):
         (here / "photos" / "empty").mkdir()
     else:
         shutil.rmtree(here / "photos" / "cat")
-    assert says in refused("evaluate", "--model", "mlp", "--data", "photos", cwd=here)
+    assert says in refused("evaluate", "--model", "mlp", "--weights", "mlp.pt", "--data", "photos", cwd=here)
 
 
 def changed_byte(path):

@@ -6,8 +6,6 @@ import shutil
 
 import pytest
 
-from holdfast.cli.groups import WorkOptions
-from holdfast.cli.request import Request
 from holdfast.data import subset
 from holdfast.parquet import to_parquet
 from holdfast.results import Ledger
@@ -23,10 +21,6 @@ train: {epochs: 1, batch_size: 8, optimizer: {sgd: {lr: 0.1}}}
 checks: [clean, {fgsm: {threat: {linf: 0.1}}}]
 """
 RUNS = [f"runs/tiny/seed-{seed}" for seed in (0, 1)]
-
-
-def requested(run):
-    return Request(verb="analyse", run=run, work=WorkOptions(out=run, device="cpu"))
 
 
 def examples(path):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -13,14 +15,15 @@ from typer.core import TyperGroup
 
 from holdfast.cli.drawing import drawn
 from holdfast.cli.groups import ImageOptions, NetworkOptions, WorkOptions, grouped
-from holdfast.cli.networks import prepared
-from holdfast.cli.options import Json
+from holdfast.cli.locks import hold
+from holdfast.cli.options import OUT, Json, Out
 from holdfast.cli.output import echo, echo_json
-from holdfast.cli.request import Request
+from holdfast.cli.request import NamedNetwork, chosen_images, refuse_both
 from holdfast.cli.screen import resumable, say, stdout
 from holdfast.errors import HoldfastError, RecipeError
 from holdfast.families import QUESTIONS
 from holdfast.questions.docs import defaults, fields, summary
+from holdfast.questions.question import Needs
 
 if TYPE_CHECKING:
     from holdfast.conduct.ready import Ready
@@ -37,55 +40,119 @@ Runs = Annotated[
 
 
 def _command_of(name: str, kind: Any) -> Any:
-    """The command of a question: runs, its fields, then the options of all commands about networks."""
-
-    @resumable()
-    def command(  # groups have names that no field of a question has
-        of_network: NetworkOptions, of_images: ImageOptions, of_work: WorkOptions, runs: Runs = None,
-        as_json: Json = False, **stated: Any,
-    ) -> None:  # fmt: skip
-        question = question_of(name, {field: value for field, value in stated.items() if value is not None})
-        answers, reports, failed = [], [], dict[str, HoldfastError]()
-        for request in list(_requests(runs or (), of_network, of_images, of_work)):
-            try:
-                answer, report = _answer(request, question, of_images, quiet=as_json)
-            except HoldfastError as error:
-                failed[str(request.run)] = error
-                continue
-            answers.append(answer)
-            reports.append(report)
-        if not answers and failed:
-            raise next(iter(failed.values()))
-        reports += _reports_on_directories(runs or ())
-        show(question, answers, reports, {name: str(error) for name, error in failed.items()}, as_json=as_json)
-        if failed:
-            raise typer.Exit(1)
-
-    return grouped(command, stated=list(_options(kind)))
+    """The command of a question: what it is asked about, its fields, then options that several commands share."""
+    needs = kind.needs
+    command = _about_nothing if needs is Needs.NOTHING else _about_networks if needs.network else _about_data
+    return grouped(command, stated=list(_options(kind)), fixed={"question_name": name})
 
 
-def _answer(request: Request, question: Question, images: ImageOptions, *, quiet: bool) -> tuple[Answer, str | None]:
-    """The answer of one run, and its report."""
-    from holdfast.conduct.asking import ask_about
+@resumable()
+def _about_networks(  # groups have names that no field of a question has
+    question_name: str, of_network: NetworkOptions, of_images: ImageOptions, of_work: WorkOptions, runs: Runs = None,
+    as_json: Json = False, **stated: Any,
+) -> None:  # fmt: skip
+    question = question_of(question_name, stated)
+    _ask_each(question, _networks(runs or (), of_network, of_images, of_work), runs or (), as_json=as_json)
 
-    ready, work = prepared(request), request.work
-    split = _chosen(ready, images) if request.run else ready.splits.test
-    records = ask_about(ready, question, split, batch_size=work.batch_size, trust=work.trust)
-    return drawn(records, quiet=quiet), _report(ready.run.path)
 
-
-def _requests(
-    runs: Sequence[Path], network: NetworkOptions, images: ImageOptions, work: WorkOptions
-) -> Iterator[Request]:
-    """A request for each run, or one for a network from elsewhere."""
+@resumable()
+def _about_data(
+    question_name: str, of_images: ImageOptions, of_work: WorkOptions, runs: Runs = None, as_json: Json = False,
+    **stated: Any,
+) -> None:  # fmt: skip
+    question = question_of(question_name, stated)
     if not runs:
-        yield Request(verb="analyse", network=network, images=images, work=work, runs_checks=False)
-        return
+        about = {"data": lambda: _data_alone(of_images, of_work)}
+    else:
+        about = _networks(runs, NetworkOptions(), of_images, of_work)
+    _ask_each(question, about, runs or (), as_json=as_json)
+
+
+@resumable()
+def _about_nothing(question_name: str, out: Out = OUT, as_json: Json = False, **stated: Any) -> None:
+    from holdfast.conduct.networks import theory_alone
+
+    question = question_of(question_name, stated)
+    _ask_each(
+        question, {"theory": lambda: Asked(theory_alone(hold, out=out), None, WorkOptions())}, (), as_json=as_json
+    )
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a question is asked about.
+
+    Args:
+        ready: the run with its network and images.
+        split: which of the images; None for all test images.
+        work: where and how.
+    """
+
+    ready: Ready
+    split: Split | None
+    work: WorkOptions
+
+
+def _ask_each(
+    question: Question, about: Mapping[str, Callable[[], Asked]], runs: Sequence[Path], *, as_json: bool
+) -> None:
+    """Ask about everything, show the answers together, and name what has none."""
+    answers, reports, failed = [], [], dict[str, HoldfastError]()
+    for name, asked in about.items():
+        try:
+            answer, report = _answer(asked(), question, quiet=as_json)
+        except HoldfastError as error:
+            failed[name] = error
+            continue
+        answers.append(answer)
+        reports.append(report)
+    if not answers and failed:
+        raise next(iter(failed.values()))
+    reports += _reports_on_directories(runs)
+    show(question, answers, reports, {name: str(error) for name, error in failed.items()}, as_json=as_json)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _answer(asked: Asked, question: Question, *, quiet: bool) -> tuple[Answer, str]:
+    """The answer of one run, and the page with it."""
+    from holdfast.conduct.asking import ask_about
+    from holdfast.report import write_own_report
+
+    work = asked.work
+    records = ask_about(asked.ready, question, asked.split, batch_size=work.batch_size, trust=work.trust)
+    return drawn(records, quiet=quiet), str(write_own_report(asked.ready.run.path))
+
+
+def _data_alone(images: ImageOptions, work: WorkOptions) -> Asked:
+    from holdfast.conduct.networks import images_alone
+
+    refuse_both("analyse", images)
+    chosen = chosen_images(images)
+    if chosen.source is None:
+        raise RecipeError("analyse: expected a RUN, or --data NAME_OR_PATH; see --help")
+    return Asked(images_alone(chosen.source, chosen, hold, out=work.out, data_root=images.data_root), None, work)
+
+
+def _networks(
+    runs: Sequence[Path], network: NetworkOptions, images: ImageOptions, work: WorkOptions
+) -> dict[str, Callable[[], Asked]]:
+    """The network of each run with the requested part of its test images, or the network from elsewhere."""
+    refuse_both("analyse", images)
+    if not runs:
+        elsewhere = NamedNetwork(verb="analyse", network=network, images=images, work=work, runs_checks=False)
+        return {"--model": lambda: Asked(elsewhere.ready(), None, work)}
     own = dataclasses.replace(images, subset=None, first=None)  # questions choose among the images of the run
-    if images.subset is not None and images.first is not None:
-        raise RecipeError("analyse: expected --subset or --first; got both")
-    for run in _runs(runs):
-        yield Request(verb="analyse", run=run, network=network, images=own, work=work, runs_checks=False)
+    named = [
+        NamedNetwork(verb="analyse", run=run, network=network, images=own, work=work, runs_checks=False)
+        for run in _runs(runs)
+    ]
+    return {str(one.run): partial(_of_run, one, images) for one in named}
+
+
+def _of_run(named: NamedNetwork, images: ImageOptions) -> Asked:
+    ready = named.ready()
+    return Asked(ready, _chosen(ready, images), named.work)
 
 
 def _options(kind: Any) -> Iterator[inspect.Parameter]:
@@ -108,7 +175,7 @@ def _sentence(text: str) -> str:
 
 
 def question_of(name: str, stated: Mapping[str, Any]) -> Question:
-    """A question with the fields that options state, read as a recipe has them."""
+    """A question with the fields that options state, read as a recipe has them; others have None."""
     import yaml
 
     from holdfast.questions.question import Question
@@ -118,6 +185,8 @@ def question_of(name: str, stated: Mapping[str, Any]) -> Question:
     values: dict[str, Any] = {}
     several = {field.name for field in dataclasses.fields(QUESTIONS[name]) if str(field.type).startswith("tuple")}
     for field, text in stated.items():
+        if text is None:
+            continue
         try:
             listed = field in several and "," in text and text[:1] not in "[{"
             values[field] = load_yaml(f"[{text}]" if listed else text) if isinstance(text, str) else text
@@ -130,7 +199,7 @@ def question_of(name: str, stated: Mapping[str, Any]) -> Question:
 def show(
     question: Question,
     answers: Sequence[Answer],
-    reports: Sequence[str | None],
+    reports: Sequence[str],
     failed: Mapping[str, str],
     *,
     as_json: bool,
@@ -154,7 +223,7 @@ def show(
     draw(items, stdout())
     for name, reason in failed.items():
         echo(f"holdfast: {name} has no answer: {reason.removeprefix(f'{name}: ')}", err=True)
-    for report in filter(None, reports):
+    for report in reports:
         say(f"report: {report}")
 
 
@@ -171,14 +240,6 @@ def _place(name: str, path: tuple[str, ...]) -> str:
 def dashed(name: str) -> str:
     """A name as the command line writes it."""
     return name.replace("_", "-")
-
-
-def _report(path: Path) -> str | None:
-    """Write the report of a run that has results of checks, too."""
-    from holdfast.report import write_report
-    from holdfast.results.ledger import Ledger
-
-    return str(write_report([path], path / "report.html")) if Ledger(path / "ledger").parts() else None
 
 
 def _reports_on_directories(paths: Sequence[Path]) -> Iterator[str]:

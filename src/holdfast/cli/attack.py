@@ -11,10 +11,9 @@ import typer
 
 from holdfast.cli.drawing import draw
 from holdfast.cli.groups import Budget, ImageOptions, NetworkOptions, Order, Run, WorkOptions, grouped
-from holdfast.cli.networks import prepared
 from holdfast.cli.options import Json
 from holdfast.cli.output import echo_json
-from holdfast.cli.request import Request
+from holdfast.cli.request import NamedNetwork
 from holdfast.cli.screen import resumable, say
 from holdfast.cli.sections import show_overview
 from holdfast.errors import RecipeError
@@ -79,18 +78,18 @@ def command(
     from holdfast.cli.records import CLEAN, attack_record, successes_in_words
     from holdfast.conduct.checking import check_network
     from holdfast.corruptions.noise import Clean
-    from holdfast.report import write_report
+    from holdfast.report import write_own_report
     from holdfast.report.runs import read_run
 
-    request = Request(
+    named = NamedNetwork(
         verb="attack", run=run, network=network, images=images, work=work, order=order, budget=budget
     )  # fmt: skip
     attack = options.attack(name_)
-    ready = alone(prepared(request), [Clean(), attack], budget)
+    ready = alone(named.ready(), [Clean(), attack], budget)
     saving = Saving.of(ready, save.save_images, save.save_npz)
     draw(check_network(ready, points=saving.points), quiet=as_json)
     saved = saving.save(ready)
-    report = write_report([ready.run.path], ready.run.path / "report.html")
+    report = write_own_report(ready.run.path)
     weights, label = ready.subjects[0].weights, label_of(attack)
     record = attack_record(ready.run.path, weights, label)
     if as_json:

@@ -10,10 +10,9 @@ import typer
 
 from holdfast.cli.drawing import draw
 from holdfast.cli.groups import Eps, ImageOptions, NetworkOptions, Norm, Run, WorkOptions, grouped
-from holdfast.cli.networks import prepared
 from holdfast.cli.options import Json
 from holdfast.cli.output import echo_json
-from holdfast.cli.request import Request
+from holdfast.cli.request import NamedNetwork
 from holdfast.cli.screen import interrupt_on_kill
 from holdfast.errors import ModelError, RecipeError
 from holdfast.show.progress import Bar
@@ -48,7 +47,7 @@ def command(
     from holdfast.cli import verdicts
     from holdfast.cli.screen import say
     from holdfast.cli.sections import show
-    from holdfast.report import write_report
+    from holdfast.report import write_own_report
     from holdfast.report.trust import trust_table
     from holdfast.trust.store import flat, stored, write_verdicts
     from holdfast.trust.verdict import displayed, failed
@@ -56,16 +55,16 @@ def command(
     interrupt_on_kill()
     seed = network.seed or 0
     own = network if run is None else replace(network, seed=None)
-    request = Request(verb="audit", run=run, network=own, images=images, work=work)
+    named = NamedNetwork(verb="audit", run=run, network=own, images=images, work=work)
     wanted = _attack("audit", norm, eps)
-    ready = prepared(request)
+    ready = named.ready()
     attack = own_or_usual(ready.checks) if run is not None and wanted is None else wanted
     others = {str(path): _surrogate(path, ready, trust=work.trust) for path in surrogate or ()}
     results = _audit(ready, attack, examples, others, seed, quiet=as_json)
     subject = ready.subjects[0]
     kept = stored(subject.run, subject.weights, subject.hash, seed, results)
     write_verdicts(ready.run.path, kept)
-    report = write_report([ready.run.path], ready.run.path / "report.html")
+    report = write_own_report(ready.run.path)
     shown = displayed(results)
     bad = failed(shown)
     if as_json:

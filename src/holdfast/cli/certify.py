@@ -11,10 +11,9 @@ import typer
 from holdfast.cli.attack import alone, described, label_of
 from holdfast.cli.drawing import draw
 from holdfast.cli.groups import Budget, ImageOptions, NetworkOptions, Run, WorkOptions, grouped
-from holdfast.cli.networks import prepared
 from holdfast.cli.options import Json
 from holdfast.cli.output import echo, echo_json
-from holdfast.cli.request import Request
+from holdfast.cli.request import NamedNetwork
 from holdfast.cli.screen import resumable, say
 from holdfast.cli.sections import show
 from holdfast.errors import RecipeError
@@ -70,18 +69,18 @@ def command(
     from holdfast.cli.records import CLEAN, certificate_record
     from holdfast.conduct.checking import check_network
     from holdfast.corruptions.noise import Clean
-    from holdfast.report import write_report
+    from holdfast.report import write_own_report
     from holdfast.report.certificates import Certificates
     from holdfast.report.runs import read_run
     from holdfast.report.summary import Summary
     from holdfast.report.unfinished import Unfinished
 
-    request = Request(verb="certify", run=run, network=network, images=images, work=work, budget=budget)
+    named = NamedNetwork(verb="certify", run=run, network=network, images=images, work=work, budget=budget)
     shown = _radii(radii)
     certifier = options.certifier(method, shown)
-    ready = alone(prepared(request), [Clean(), certifier], budget)
+    ready = alone(named.ready(), [Clean(), certifier], budget)
     draw(check_network(ready), quiet=as_json)
-    report = write_report([ready.run.path], ready.run.path / "report.html")
+    report = write_own_report(ready.run.path)
     weights, label = ready.subjects[0].weights, label_of(certifier)
     record = certificate_record(ready.run.path, weights, label, shown)
     if as_json:

@@ -8,11 +8,10 @@ import typer
 
 from holdfast.cli.drawing import draw
 from holdfast.cli.groups import Budget, ImageOptions, NetworkOptions, Order, Run, WorkOptions, grouped
-from holdfast.cli.networks import prepared
 from holdfast.cli.options import Json
 from holdfast.cli.output import echo_json
 from holdfast.cli.presets import limits, table
-from holdfast.cli.request import Request
+from holdfast.cli.request import NamedNetwork
 from holdfast.cli.screen import resumable, say
 from holdfast.cli.sections import show_overview
 from holdfast.cli.summary import components, summary
@@ -39,17 +38,17 @@ def command(
     from holdfast.cli import verdicts
     from holdfast.cli.certify import refute
     from holdfast.conduct.checking import check_all
-    from holdfast.report import write_report
+    from holdfast.report import write_own_report
     from holdfast.report.runs import read_run
 
-    request = Request(
+    named = NamedNetwork(
         verb="evaluate", run=run, network=network, images=images, work=work, checks=checks, order=order, budget=budget,
         fresh=fresh,
     )  # fmt: skip
-    ready = prepared(request)
+    ready = named.ready()
     done = ready.run
     draw(check_all(ready), quiet=as_json)
-    report = write_report([done.path], done.path / "report.html")
+    report = write_own_report(done.path)
     if as_json:
         record = {"run": str(done.path), "results": summary([done]), "yield": components([done])}
         record |= {"verdicts": verdicts.records([done]), "report": str(report)}

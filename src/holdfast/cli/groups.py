@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -115,12 +116,18 @@ class WorkOptions:
     out: Out = OUT
 
 
-def grouped(command: Callable[..., None], *, stated: Sequence[inspect.Parameter] = ()) -> Callable[..., None]:
+def grouped(
+    command: Callable[..., None],
+    *,
+    stated: Sequence[inspect.Parameter] = (),
+    fixed: Mapping[str, Any] = MappingProxyType({}),
+) -> Callable[..., None]:
     """A command whose parameters may be groups: the fields of a group become options of the command.
 
     Args:
         command: takes groups and ordinary options.
         stated: further options, which come first in the help and which the command takes as keyword arguments.
+        fixed: values of parameters that are no options.
     """
     hints = typing.get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {name: kind for name, kind in hints.items() if dataclasses.is_dataclass(kind)}
@@ -128,7 +135,7 @@ def grouped(command: Callable[..., None], *, stated: Sequence[inspect.Parameter]
     for name, parameter in inspect.signature(command).parameters.items():
         if name in groups:
             parameters += _parameters_of(groups[name])
-        elif parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+        elif name not in fixed and parameter.kind is not inspect.Parameter.VAR_KEYWORD:
             parameters.append(parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY))
 
     def flat(**values: Any) -> None:
@@ -136,7 +143,7 @@ def grouped(command: Callable[..., None], *, stated: Sequence[inspect.Parameter]
             name: kind(**{field.name: values.pop(field.name) for field in dataclasses.fields(kind)})
             for name, kind in groups.items()
         }
-        command(**values, **collected)
+        command(**values, **collected, **fixed)
 
     described: Any = flat  # Typer reads its options from the signature and its help from the docstring
     described.__signature__ = inspect.Signature(parameters)

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from holdfast.cli.device import device_of
+from holdfast.cli.drawing import mention_kept_images
 from holdfast.cli.groups import ImageOptions, NetworkOptions, WorkOptions
+from holdfast.cli.locks import hold
 from holdfast.errors import RecipeError
 
 if TYPE_CHECKING:
+    from holdfast.conduct.networks import Images, Request
+    from holdfast.conduct.ready import Ready
     from holdfast.data.dataset import Source
-    from holdfast.recipe.schema import DataRecipe, EvaluateRecipe
     from holdfast.runs.foreign import Foreign
     from holdfast.types import Architecture
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class NamedNetwork:
     """A network with images, as the options of a command state them.
 
     Args:
@@ -47,61 +51,58 @@ class Request:
     def __post_init__(self) -> None:
         if (self.run is None) == (self.network.model is None):
             raise RecipeError(f"{self.verb}: expected a RUN, or --model with --weights and --data; see --help")
-        if self.images.subset is not None and self.images.first is not None:
-            raise RecipeError(f"{self.verb}: expected --subset or --first; got both")
+        refuse_both(self.verb, self.images)
         own = {name: getattr(self.network, name) for name in ("weights", "mean", "std", "name", "seed")}
         if self.run is not None and any(option is not None for option in own.values()):
             *names, last = (f"--{name}" for name in own if self.verb != "audit" or name != "seed")
             raise RecipeError(f"{self.verb}: {', '.join(names)} and {last} go with --model; got a RUN too")
 
-    def how(self, base: EvaluateRecipe) -> EvaluateRecipe:
-        """How checks run: as `base` states, but for the options that were given."""
+    def ready(self) -> Ready:
+        """The network on its device, ready to be checked."""
+        from holdfast.conduct.networks import make_ready
+
+        ready = make_ready(self.request(), hold)
+        mention_kept_images(ready.run, ready.splits)
+        return ready
+
+    def request(self) -> Request:
+        """The same for the library."""
+        from holdfast.conduct.networks import Request
+        from holdfast.recipe.sweeps import read_checks
+
+        return Request(
+            network=self._foreign() if self.run is None else self.run,
+            images=chosen_images(self.images),
+            checks=None if self.checks is None else tuple(read_checks(self.checks, "--checks")),
+            evaluate=self._evaluate(),
+            name=self.network.name,
+            out=self.work.out,
+            data_root=self.images.data_root,
+            device=device_of(self.work.device),
+            trust=self.work.trust,
+            fresh=self.fresh,
+            runs_checks=self.runs_checks,
+        )
+
+    def _evaluate(self) -> dict[str, Any]:
+        """How checks run, where options state it."""
         from holdfast.recipe.schema import EvaluateRecipe
         from holdfast.recipe.strict import parse
 
         fields: dict[str, Any] = {"order": self.order, "budget": self.budget, "batch_size": self.work.batch_size}
         stated = {name: value for name, value in fields.items() if value is not None}
         changed = parse(EvaluateRecipe, stated, where=lambda path: "--" + "-".join(path).replace("_", "-"))
-        return replace(base, **{name: getattr(changed, name) for name in stated})
+        return {name: getattr(changed, name) for name in stated}
 
-    def data(self, source: Source | None = None) -> DataRecipe | None:
-        """The requested images; None for those of the run itself.
-
-        Args:
-            source: where the images of the run come from.
-        """
-        from holdfast.recipe.schema import DataRecipe
-
-        images = self.images
-        if source is not None and images.data is None and images.subset is None and images.first is None:
-            return None
-        chosen = source if images.data is None and source is not None else self._source()
-        return DataRecipe(source=chosen, test_subset=images.subset, test_first=images.first)
-
-    def _source(self) -> Source:
-        from holdfast.data.dataset import Source
-        from holdfast.data.roots import resolve
-
-        images = self.images
-        if str(images.data).startswith("{"):
-            return cast("Source", _as_in_a_recipe("--data", str(images.data), Source))
-        return resolve(str(images.data), images.data_root, size=images.size, grey=images.grey)
-
-    @property
-    def part(self) -> str:
-        """Ending of a run's name for the images chosen."""
-        first = "" if self.images.first is None else f"-first-{self.images.first}"
-        return first if self.images.subset is None else f"-{self.images.subset}"
-
-    def foreign(self) -> Foreign:
+    def _foreign(self) -> Foreign:
         """The network that `--model` and the options beside it describe."""
+        from holdfast.conduct.networks import name_of
         from holdfast.runs.foreign import Foreign
 
-        if self.images.data is None:
+        images, network = chosen_images(self.images), self.network
+        if images.source is None or (data := images.of(images.source)) is None:
             raise RecipeError(f"{self.verb}: expected --data NAME_OR_PATH beside --model")
-        data, network = self.data(), self.network
-        assert data is not None, "only a run has images of its own"
-        return Foreign(
+        foreign = Foreign(
             model=_architecture(str(network.model)),
             data=data,
             weights=None if network.weights is None else str(network.weights),
@@ -109,6 +110,36 @@ class Request:
             std=_floats("--std", network.std),
             seed=network.seed or 0,
         )
+        name = name_of(foreign.facts()["model"])
+        if network.weights is None and ":" not in name:
+            raise RecipeError(
+                f"{self.verb}: expected --weights beside --model {name}; without them it is a random network"
+            )
+        return foreign
+
+
+def refuse_both(verb: str, images: ImageOptions) -> None:
+    """Refuse two ways to choose some of the images."""
+    if images.subset is not None and images.first is not None:
+        raise RecipeError(f"{verb}: expected --subset or --first; got both")
+
+
+def chosen_images(images: ImageOptions) -> Images:
+    """The requested images."""
+    from holdfast.conduct.networks import Images
+
+    return Images(source=_source(images), subset=images.subset, first=images.first)
+
+
+def _source(images: ImageOptions) -> Source | None:
+    from holdfast.data.dataset import Source
+    from holdfast.data.roots import resolve
+
+    if images.data is None:
+        return None
+    if images.data.startswith("{"):
+        return cast("Source", _as_in_a_recipe("--data", images.data, Source))
+    return resolve(images.data, images.data_root, size=images.size, grey=images.grey)
 
 
 def _architecture(model: str) -> Architecture:

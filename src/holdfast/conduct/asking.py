@@ -8,13 +8,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from holdfast import data, files
 from holdfast.checks import Check
 from holdfast.conduct.ready import Ready, to_device
 from holdfast.data.dataset import Split
-from holdfast.evaluation.subject import place, try_out
+from holdfast.errors import ModelError
+from holdfast.evaluation.subject import Subject, place, try_out
 from holdfast.halving import BatchSize, Halved
-from holdfast.questions.answers import Answer, AnswerKey, Store
+from holdfast.questions.answers import WITHOUT_NETWORK, Answer, AnswerKey, Store
 from holdfast.questions.asking import BLOCK, Inquiry, answer_of, ask, digest_of, prepare
 from holdfast.questions.question import Companion, Context, Question
 from holdfast.recipe import plain
@@ -55,7 +58,7 @@ def ask_about(
     batch_size: int | None = None,
     trust: TrustedCode = False,
 ) -> Generator[Asking, None, Answer]:
-    """Ask about the network that matters most of those that are ready.
+    """Ask about the network that matters most of those that are ready, or about the data where none is needed.
 
     Args:
         ready: the run.
@@ -67,10 +70,10 @@ def ask_about(
     Returns:
         The answer, also where it was stored before.
     """
-    subject = ready.subjects[0]
+    subject = ready.subjects[0] if question.needs.network else _without_network(ready)
     name, settings = named(plain(question, Question))
     images = split or ready.splits.test
-    prepared = prepare(question, _context(ready, images, trust=trust))
+    prepared = prepare(question, _context(ready, subject, images, trust=trust))
     if prepared.examples is not None and prepared.examples < len(images):
         images = data.subset(images, prepared.examples, ready.splits.test_seed)
     key = AnswerKey(
@@ -94,8 +97,17 @@ def named(value: Any) -> tuple[str, dict[str, Any]]:
     return name, dict(fields or {})
 
 
-def _context(ready: Ready, split: Split, *, trust: TrustedCode) -> Context:
-    subject, splits = ready.subjects[0], ready.splits
+def _without_network(ready: Ready) -> Subject:
+    """In the place of a network, for questions that need none."""
+
+    def no_network(x: Tensor) -> Tensor:
+        raise ModelError("a question that needs no network called one")
+
+    return Subject(no_network, str(ready.run.info().get("name") or ready.run.path.name), WITHOUT_NETWORK)
+
+
+def _context(ready: Ready, subject: Subject, split: Split, *, trust: TrustedCode) -> Context:
+    splits = ready.splits
 
     def load(path: Path) -> Companion:
         loaded = load_model(path, trust=trust)

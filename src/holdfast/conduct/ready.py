@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from holdfast.checks import Check
+from holdfast.data.dataset import Split
 from holdfast.errors import RecipeError
 from holdfast.evaluation.subject import Subject
 from holdfast.recipe.schema import EvaluateRecipe
@@ -22,7 +23,7 @@ class Ready:
 
     Args:
         run: the run.
-        subjects: the networks, the one that matters first.
+        subjects: the networks, the one that matters first; none where a question is about the data alone.
         splits: the images.
         checks: what to try on them.
         how: and how.
@@ -37,6 +38,13 @@ class Ready:
     how: EvaluateRecipe
     seed: int
     device: torch.device
+
+
+NO_IMAGES = Splits(
+    name="none", classes=(), shape=(1, 1, 1), fingerprint="", train=None, validation=None,
+    test=Split(torch.zeros(0, 1, 1, 1), torch.zeros(0, dtype=torch.int64), torch.zeros(0, dtype=torch.int64)),
+)  # fmt: skip
+"""What a question of theory is asked about."""
 
 
 def to_device(model: Any, device: torch.device) -> None:

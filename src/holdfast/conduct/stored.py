@@ -15,7 +15,7 @@ from holdfast.errors import CheckpointError, LedgerError, ModelError
 from holdfast.models.weights import load_weights
 from holdfast.questions.answers import Answers, Store, shown
 from holdfast.recipe.schema import Recipe
-from holdfast.report import write_report
+from holdfast.report import write_own_report, write_report
 from holdfast.report.page import units_of
 from holdfast.report.runs import read_run
 from holdfast.runs.card import read_card
@@ -132,7 +132,7 @@ class StoredRun:
 
     def report(self, out: Path | str | None = None) -> Path:
         """Write the report of this run alone; `report.html` in its directory unless stated otherwise."""
-        return write_report([self.path], self.path / "report.html" if out is None else Path(out))
+        return write_own_report(self.path) if out is None else write_report([self.path], Path(out))
 
 
 def _require_network(into: Any) -> None:

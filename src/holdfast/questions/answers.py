@@ -37,6 +37,9 @@ COMMON: dict[str, Any] = {
 }
 """Columns that rows of all questions have, named as in the ledger."""
 
+WITHOUT_NETWORK = "data"
+"""In the place of weights, for answers that are about no network."""
+
 IMPLIED = {"attack": ("norm", "eps", "params")}
 """Settings that need no mention beside another one, which says what they say."""
 
@@ -50,8 +53,8 @@ class AnswerKey:
     Args:
         question: its name.
         settings: its fields as plain values.
-        weights: which weights of the run.
-        weights_hash: first digits of their SHA-256.
+        weights: which weights of the run; `data` where the question needs no network.
+        weights_hash: first digits of their SHA-256; empty where the question needs no network.
         seed: seed of everything random.
         examples: number of images.
         images: digest of which images these are.
@@ -107,8 +110,8 @@ class Answer:
 
     @property
     def network(self) -> str:
-        """Name of the network: its run and which weights."""
-        return f"{self.run} ({self.key.weights})"
+        """Name of the network: its run and which weights; of the run alone where no network was asked about."""
+        return self.run if self.key.weights == WITHOUT_NETWORK else f"{self.run} ({self.key.weights})"
 
     def class_name(self, index: int) -> str:
         """Name of a class; its number where it has none."""
@@ -152,7 +155,8 @@ class Answers(Sequence[Answer]):
 
     def kinds(self) -> list[str]:
         """What the curves of each answer are called: its weights, and what else tells the answers apart."""
-        weights = [f"{one.key.weights} weights" for one in self.each]
+        own = [one.key.weights for one in self.each]
+        weights = [each if each == WITHOUT_NETWORK else f"{each} weights" for each in own]
         return [", ".join([each, *more]) for each, more in zip(weights, self._remarks(), strict=True)]
 
     def _remarks(self) -> list[list[str]]:
@@ -189,6 +193,11 @@ class Store:
         """Keep what was asked, with the records so far."""
         text = json.dumps({**asdict(key), "records": list(records)}, indent=1, ensure_ascii=False) + "\n"
         files.write_checked(self._file(key), text.encode("utf-8", "surrogatepass"))
+
+    def begin(self, key: AnswerKey) -> None:
+        """Keep what is asked, unless it is kept."""
+        if not self._file(key).exists():
+            self.write(key)
 
     def append(self, key: AnswerKey, number: int, run: str, columns: Mapping[str, Sequence[Any]]) -> None:
         """Keep the rows of a block; `columns` holds `example`, `label` and those of the question."""

@@ -105,7 +105,7 @@ def _ask_examples(
 ) -> Iterator[tuple[int, int]]:
     split, key = inquiry.split, inquiry.key
     order, total = split.index.argsort(stable=True), len(split)
-    store.write(key)  # a report shows what an interrupted command has measured
+    store.begin(key)  # a report shows what an interrupted command has measured
     for number, first in enumerate(range(0, total, key.block)):
         rows = order[first : first + key.block]
         if not store.has(key, number):
@@ -141,7 +141,7 @@ def _ask_records(
         rng=Streams(key.seed, key.question, split.index), seed=key.seed, batch_size=inquiry.batch_size,
     )  # fmt: skip
     records, total = list(store.records(key)), measurement.count(material)
-    store.write(key, records)
+    store.begin(key)
     if len(records) < total:
         following = _Following(measurement, material)
         while (record := batch_size.attempt(partial(following.next, tuple(records)))) is not None:

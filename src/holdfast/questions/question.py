@@ -29,6 +29,12 @@ class Needs(enum.Enum):
     NETWORKS = "several networks and test images"
     DATA = "a data set alone"
     ROWS = "stored results alone"
+    NOTHING = "neither a network nor data: a model of theory"
+
+    @property
+    def network(self) -> bool:
+        """Whether a network is needed."""
+        return self in (Needs.NETWORK, Needs.NETWORKS)
 
 
 @runtime_checkable

@@ -7,10 +7,12 @@ from pathlib import Path
 
 from holdfast import files
 from holdfast.errors import LedgerError
-from holdfast.report.page import render
-from holdfast.report.runs import RunData, read_run, read_runs
+from holdfast.questions.answers import Store
+from holdfast.report.page import render, render_answers
+from holdfast.report.runs import RunData, read_answers, read_run, read_runs
+from holdfast.results.ledger import Ledger
 
-__all__ = ["RunData", "read_run", "read_runs", "render", "write_report"]
+__all__ = ["RunData", "read_run", "read_runs", "render", "write_own_report", "write_report"]
 
 
 def write_report(
@@ -34,8 +36,22 @@ def write_report(
     """
     if out.is_dir():
         raise LedgerError(f"{out}: expected the name of a file to write the report to, got a directory")
-    # JSON may hold lone surrogates, which UTF-8 cannot.
-    page = render(read_runs(runs), title=title, failed=failed).encode("utf-8", "replace")
+    return _write(render(read_runs(runs), title=title, failed=failed), out)
+
+
+def write_own_report(run: Path) -> Path:
+    """Write the report on a run into its directory; of one that has answers and no results of checks, a page on these.
+
+    Raises:
+        LedgerError: if it has neither, or is incomplete or damaged.
+    """
+    out = run / "report.html"
+    if Ledger(run / "ledger").parts() or not Store(run).read_all():
+        return write_report([run], out)
+    return _write(render_answers(read_answers(run)), out)
+
+
+def _write(page: str, out: Path) -> Path:
     with files.replacing(out) as file:
-        file.write(page)
+        file.write(page.encode("utf-8", "replace"))  # JSON may hold lone surrogates, which UTF-8 cannot
     return out

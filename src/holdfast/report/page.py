@@ -84,6 +84,14 @@ def render(runs: Sequence[RunData], *, title: str | None = None, failed: Mapping
     return render_page(title or f"Report on {_subject(runs)}", sections, kicker="Robustness report")
 
 
+def render_answers(run: RunData) -> str:
+    """A page on answers to questions alone."""
+    sections = [
+        Section.of(name, unit.title, unit.present([run]), [run.label]) for name, unit in answer_sections([run]).items()
+    ]
+    return render_page(f"Answers on {run.label}", sections, kicker="Answers to questions")
+
+
 def units_of(runs: Sequence[RunData]) -> dict[str, Unit]:
     """All sections by name, in the order of the page."""
     names = list(UNITS)

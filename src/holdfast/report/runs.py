@@ -155,6 +155,17 @@ def read_run(path: Path) -> RunData:
     )
 
 
+def read_answers(path: Path) -> RunData:
+    """Read the answers in a directory that may hold no results of checks; its label is its name."""
+    files.refuse_links(path)
+    _refuse_missing(path)
+    facts = _facts(path / "run.json")
+    return RunData(
+        label=facts["name"], facts=facts, rows=pl.DataFrame(schema=SCHEMA), recipe=None, epochs=(), galleries=(),
+        answered=tuple(Store(path).read_all()), outdated=tuple(Store(path).earlier()),
+    )  # fmt: skip
+
+
 def _refuse_missing(path: Path) -> None:
     """Refuse a run of which something is gone that the page shows: everything but weights and training state."""
     gone = [file for file in files.missing_files(path) if file.suffix in (".json", ".jsonl", ".yaml")]

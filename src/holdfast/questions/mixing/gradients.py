@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from holdfast.questions.answers import Answer
 from holdfast.questions.presenting import number
 from holdfast.show.chart import Chart
-from holdfast.show.figures import SCALE, Figure, Key, figure, plain
+from holdfast.show.figures import Figure, Key, figure, plain
+from holdfast.show.heat_map import heat_map
 from holdfast.show.items import Details, Heading, Item
 from holdfast.show.numbers import percent
 from holdfast.show.table import Cell, Table
@@ -168,27 +169,22 @@ def correlation_chart(summary: MagnitudeSummary, classes: Sequence[str], title: 
     """Figure 3: correlations of all magnitudes; the standard network's classes come first, then the robust one's."""
     names = _both(classes)
     size, step = len(names), max(1, len(names) // 10)
-    trace: dict[str, Any] = {
-        "type": "heatmap", "zmin": -1, "zmax": 1, "colorscale": SCALE, "x": [*range(size)], "y": [*range(size)],
-        "z": [[None if value is None else round(value, 3) for value in row] for row in summary.correlation],
-        "text": [[f"{plain(down)}, {plain(across)}" for across in names] for down in names],
-        "hovertemplate": "%{text}<br>%{z:.2f}<extra></extra>",
-        "colorbar": {"thickness": 10, "outlinewidth": 0, "tickfont": {"color": "var(--quiet)"}, "dtick": 0.5},
-    }  # fmt: skip
-    made = figure(Chart(title, "g: standard network, h: robust network", (), False), [""], "")
-    layout = made.spec["layout"]
-    own = {
-        "tickvals": [*range(0, size, step)], "ticktext": [plain(name) for name in names[::step]], "zeroline": False,
-        "rangemode": "normal", "showgrid": False,
-    }  # fmt: skip
-    axes = {"xaxis": {**layout["xaxis"], **own}, "yaxis": {**layout["yaxis"], **own, "autorange": "reversed"}}
+    drawn = heat_map(
+        title, [[None if value is None else round(value, 3) for value in row] for row in summary.correlation],
+        axes=("g: standard network, h: robust network", ""), ends=(-1, 1), high_is_worse=False, from_top=True,
+        texts=[[f"{down}, {across}" for across in names] for down in names], hover="%{text}<br>%{z:.2f}",
+    )  # fmt: skip
+    drawn.spec["data"][0]["colorbar"]["dtick"] = 0.5
+    layout = drawn.spec["layout"]
+    own = {"tickvals": [*range(0, size, step)], "ticktext": [plain(name) for name in names[::step]]}
+    axes = {axis: {**layout[axis], **own, "automargin": True} for axis in ("xaxis", "yaxis")}
     line = {"type": "line", "line": {"color": "var(--ink)", "width": 1}}
     (low, high), middle = (-0.5, size - 0.5), size / 2 - 0.5
     shapes = [
         line | {"x0": middle, "x1": middle, "y0": low, "y1": high},
         line | {"x0": low, "x1": high, "y0": middle, "y1": middle},
     ]
-    return replace(made, keys=(), spec={"data": [trace], "layout": {**layout, **axes, "shapes": shapes}})
+    return replace(drawn, spec={**drawn.spec, "layout": {**layout, **axes, "shapes": shapes}})
 
 
 def _overview(summaries: Mapping[str, MagnitudeSummary]) -> Table:

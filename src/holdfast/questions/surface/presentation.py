@@ -10,8 +10,8 @@ from typing import Any
 from holdfast.questions.answers import Answer, Answers
 from holdfast.questions.question import Record
 from holdfast.questions.surface.relief import relief
-from holdfast.show.chart import Chart
-from holdfast.show.figures import SCALE, Figure, Key, figure, plain
+from holdfast.show.figures import Figure, Key, plain
+from holdfast.show.heat_map import heat_map
 from holdfast.show.items import Item
 from holdfast.show.numbers import percent, rounded, short
 from holdfast.show.pictures import Panel
@@ -120,31 +120,20 @@ def _heat_map(title: str, shown: Shown, high: float) -> Figure:
     """The loss as colours up to `high`, with borders of the predicted classes and the points that span the plane."""
     record, places = shown.record, positions(shown.answer.settings)
     along, across = directions(shown.answer.settings["along"])
-    drawn = figure(Chart(title, along, (), False), [""], "")
-    words = [[plain(_short(shown.answer.class_name(label))) for label in row] for row in record["prediction"]]
-    heat = {
-        "type": "heatmap", "x": places, "y": places, "z": record["loss"], "text": words, "zmin": 0, "zmax": high,
-        "colorscale": SCALE, "reversescale": True, "hovertemplate": "loss %{z:.4g}, predicted %{text}<extra></extra>",
-        "colorbar": {"thickness": 10, "outlinewidth": 0, "tickfont": {"color": "var(--quiet)"}},
-    }  # fmt: skip
+    words = [[_short(shown.answer.class_name(label)) for label in row] for row in record["prediction"]]
+    drawn = heat_map(
+        title, record["loss"], axes=(along, across), ends=(0, high), places=places, texts=words,
+        hover="loss %{z:.4g}, predicted %{text}",
+    )  # fmt: skip
     x, y = borders(record["prediction"], places)
     line = {
         "type": "scatter", "mode": "lines", "x": x, "y": y, "hoverinfo": "skip", "line": {"color": DARK, "width": 1.6},
     }  # fmt: skip
-    layout = drawn.spec["layout"]
-    layout["yaxis"] = layout["yaxis"] | {
-        "title": {**layout["xaxis"]["title"], "text": plain(across)},
-        "scaleanchor": "x",
-    }
-    for axis in ("xaxis", "yaxis"):
-        layout[axis].pop("rangemode", None)
-        layout[axis] |= {"automargin": False, "zeroline": False, "constrain": "domain", "showgrid": False}
-    layout["margin"] |= {"l": 56}
     ends = [_points("diamond", shown.attacks)] if shown.attacks else []
     keys = [Key("the image", None, 0, point=True), Key("border of predicted classes", None, 0)]
     keys[1:1] = [Key("points that attacks reach", None, 2, point=True)] if ends else []
     here = _points("circle", [("the image", (0.0, 0.0))])
-    return replace(drawn, keys=tuple(keys), spec={"data": [heat, line, here, *ends], "layout": layout})
+    return replace(drawn, keys=tuple(keys), spec=drawn.spec | {"data": [*drawn.spec["data"], line, here, *ends]})
 
 
 def _points(symbol: str, points: Sequence[tuple[str, tuple[float, float]]]) -> dict[str, Any]:
