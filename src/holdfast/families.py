@@ -278,6 +278,7 @@ QUESTIONS: Registry[Any] = Registry(
     "questions",
     {
         "spectrum": "holdfast.questions.spectrum:Spectrum",
+        "bands": "holdfast.questions.bands:Bands",
         "thickness": "holdfast.questions.thickness:Thickness",
         "flatness": "holdfast.questions.flatness:Flatness",
         "gradient_norm": "holdfast.questions.gradient_norm:GradientNorm",

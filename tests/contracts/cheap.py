@@ -107,6 +107,7 @@ from holdfast.objectives import (
     TruncatedMargin,
     Zhen,
 )
+from holdfast.questions.bands import Bands
 from holdfast.questions.classes import Classes
 from holdfast.questions.confidences import Confidences
 from holdfast.questions.curvature import Curvature
@@ -288,6 +289,7 @@ QUESTIONS = {
     "features": Features(noise=GaussianNoise(0.2), maps=("pca", "tsne"), images=6, points=4, resamples=3),
     "head_spectrum": HeadSpectrum(),
     "spectrum": Spectrum(),
+    "bands": Bands(bands=3, draws=2, variance=0.1),
     "surface": LossSurface(along=("fgsm", "pgd@other"), show=(3, 30), steps=1, eps=0.1),
     "confidences": Confidences(eps=0.1),
     "curvature": Curvature(draws=2, lanczos=2, copies=2),

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol
 from holdfast.questions.question import Needs
 from holdfast.report.accuracy import Accuracy
 from holdfast.report.answers import answer_sections
+from holdfast.report.bands import NoiseInBands
 from holdfast.report.certificates import Certificates, Refuted
 from holdfast.report.classes import ClassAccuracies, Confusion
 from holdfast.report.compare import Comparisons
@@ -63,6 +64,7 @@ UNITS: Mapping[str, Any] = {
     "certificates": Certificates,
     "plane": Plane,
     "corruptions": Corruptions,
+    "band-noise": NoiseInBands,
     "maps": Maps,
     "comparison": Comparisons,
     "class-accuracy": ClassAccuracies,
