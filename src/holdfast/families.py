@@ -279,6 +279,8 @@ QUESTIONS: Registry[Any] = Registry(
     {
         "spectrum": "holdfast.questions.spectrum:Spectrum",
         "bands": "holdfast.questions.bands:Bands",
+        "fourier_heatmap": "holdfast.questions.fourier_heatmap:FourierHeatmap",
+        "gradient_spectrum": "holdfast.questions.gradient_spectrum:GradientSpectrum",
         "thickness": "holdfast.questions.thickness:Thickness",
         "flatness": "holdfast.questions.flatness:Flatness",
         "gradient_norm": "holdfast.questions.gradient_norm:GradientNorm",

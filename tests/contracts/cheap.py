@@ -113,7 +113,9 @@ from holdfast.questions.confidences import Confidences
 from holdfast.questions.curvature import Curvature
 from holdfast.questions.features import Features
 from holdfast.questions.flatness import Flatness
+from holdfast.questions.fourier_heatmap import FourierHeatmap
 from holdfast.questions.gradient_norm import GradientNorm
+from holdfast.questions.gradient_spectrum import GradientSpectrum
 from holdfast.questions.head_spectrum import HeadSpectrum
 from holdfast.questions.mixing import Mixtures
 from holdfast.questions.neighbours import Neighbours
@@ -290,6 +292,8 @@ QUESTIONS = {
     "head_spectrum": HeadSpectrum(),
     "spectrum": Spectrum(),
     "bands": Bands(bands=3, draws=2, variance=0.1),
+    "fourier_heatmap": FourierHeatmap(length=0.5),
+    "gradient_spectrum": GradientSpectrum(),
     "surface": LossSurface(along=("fgsm", "pgd@other"), show=(3, 30), steps=1, eps=0.1),
     "confidences": Confidences(eps=0.1),
     "curvature": Curvature(draws=2, lanczos=2, copies=2),

@@ -159,9 +159,7 @@ def _in_words(noise: Mapping[str, Any]) -> str:
 def drops_chart(some: Sequence[Taken], noise: str) -> Chart:
     """The accuracy that each band takes from each network, with intervals."""
     title = f"Accuracy that noise in each band takes, {noise}"
-    return Chart(
-        title, "band, from low to high frequencies", tuple(map(_curve, some)), True, whole=False, from_zero=False
-    )
+    return Chart(title, "band, from low to high frequencies", tuple(map(_curve, some)), True, whole=False)
 
 
 def _curve(one: Taken) -> Curve:
