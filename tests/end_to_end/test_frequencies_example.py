@@ -1,4 +1,4 @@
-"""The example of frequencies: what it prints and draws, without runs and with one."""
+"""The example of frequencies: what it draws; and what a run with such checks reports."""
 
 import importlib.util
 import re
@@ -58,12 +58,6 @@ def test_the_page_shows_an_image_in_all_changes(example, tmp_path, monkeypatch, 
     assert text.count("data:image/png;base64,") == 3 + 2 * 5 * 3 + 2 * 10
 
 
-def test_runs_add_the_spectra_of_their_changes(example, run, monkeypatch):
-    page = run.parent / "page.html"
-    call(example, monkeypatch, page, run)
-    assert "band_noise band=2 bands=3 variance=1 draw=1" in page.read_text(encoding="utf-8")
-
-
 def test_what_each_band_takes_is_in_the_report_and_on_the_terminal(run):
     drops = band_drops(load_run(run).ledger)
     assert drops["band"].to_list() == [0, 2]
@@ -76,6 +70,9 @@ def test_what_each_band_takes_is_in_the_report_and_on_the_terminal(run):
         (line,) = [line for line in printed.splitlines() if line.split()[:1] == [str(row["band"])]]
         assert line.split()[1] == f"{100 * row['drop']:z.1f}"
         assert f">{100 * row['drop']:z.1f}<" in re.sub(r"\s+", "", text)
+    spectra = good("report", run, "--show", "spectra", cwd=run)
+    (line,) = [line for line in spectra.splitlines() if "band_noise band=2 bands=3 variance=1 draw=1" in line]
+    assert line.split()[-6:] == ["0.0", "%", "0.0", "%", "100.0", "%"]
 
 
 def test_an_image_that_is_not_there_is_refused(example, monkeypatch, capsys):

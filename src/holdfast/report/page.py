@@ -22,6 +22,7 @@ from holdfast.report.maps import Maps
 from holdfast.report.plane import Plane
 from holdfast.report.provenance import Provenance
 from holdfast.report.runs import RunData, of_stored_answers
+from holdfast.report.spectra import PerturbationSpectra
 from holdfast.report.summary import Summary
 from holdfast.report.training import Training
 from holdfast.report.trust import Trust
@@ -70,6 +71,7 @@ UNITS: Mapping[str, Any] = {
     "class-accuracy": ClassAccuracies,
     "confusion": Confusion,
     "gallery": Galleries,
+    "spectra": PerturbationSpectra,
     "training": Training,
     "provenance": Provenance,
 }

@@ -72,19 +72,19 @@ def presentation(answers: Answers) -> Iterator[Item]:
     """Curves over the radius, numbers, and both maps of every network, errors on one scale."""
     kinds = of_each_kind(answers)
     some = [Shown(name, kind, one) for (name, one), (kind, _) in zip(answered(answers), kinds, strict=True)]
-    measured = [one for one in some if one.errors]
-    if not measured:
-        return
-    yield EXPLANATION
-    least = min(one.answer.examples for one in measured)
-    yield FIRST_ORDER.format(50 / least**0.5)
-    yield _chart(measured)
-    yield _errors_table(measured)
-    yield _first_order_table(measured)
-    ends = min(min(one.errors) for one in measured), max(max(one.errors) for one in measured)
-    for one in measured:
-        title = f"{one.name}: errors under waves of length {short(one.answer.settings['length'])}"
-        yield fourier_map(title, one.errors, one.size, hover="%{z:.1%} wrong", ends=ends)
+    if measured := [one for one in some if one.errors]:
+        yield EXPLANATION
+        least = min(one.answer.examples for one in measured)
+        yield FIRST_ORDER.format(50 / least**0.5)
+        yield _chart(measured)
+        yield _errors_table(measured)
+        yield _first_order_table(measured)
+    errors = [value for one in measured for value in one.errors]
+    for one in some:
+        if one.errors:
+            title = f"{one.name}: errors under waves of length {short(one.answer.settings['length'])}"
+            ends = min(errors), max(errors)
+            yield fourier_map(title, one.errors, one.size, hover="%{z:.1%} wrong", ends=ends)
         yield first_order_map(f"{one.name}: first order", one.first_order, one.size)
 
 
