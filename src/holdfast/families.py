@@ -295,6 +295,7 @@ QUESTIONS: Registry[Any] = Registry(
         "curvature": "holdfast.questions.curvature:Curvature",
         "stability": "holdfast.questions.stability:NoiseStability",
         "segment": "holdfast.questions.segment:Segments",
+        "linear_dynamics": "holdfast.questions.linear_dynamics:LinearDynamics",
     },
 )
 """In the order of a page; their modules start without torch."""

@@ -117,6 +117,7 @@ from holdfast.questions.fourier_heatmap import FourierHeatmap
 from holdfast.questions.gradient_norm import GradientNorm
 from holdfast.questions.gradient_spectrum import GradientSpectrum
 from holdfast.questions.head_spectrum import HeadSpectrum
+from holdfast.questions.linear_dynamics import LinearDynamics
 from holdfast.questions.mixing import Mixtures
 from holdfast.questions.neighbours import Neighbours
 from holdfast.questions.segment import Segments
@@ -302,6 +303,7 @@ QUESTIONS = {
     "sra": SmoothedRobustness(eps=(0.0, 0.1), sigma=(0.0, 0.2), loss="margin", steps=2, draws=3),
     "mixing": Mixtures(robust="other", gradients="largest", strengths=(1.0,), radii=(0.05,)),
     "neighbours": Neighbours(k=(1, 3), strengths=(0.1,)),
+    "linear_dynamics": LinearDynamics(steps=20, samples=3, problems=4),
 }
 
 CORRUPTIONS = {

@@ -36,6 +36,7 @@ from holdfast.optim.optimizers import SGD, Optimizer
 from holdfast.optim.schedules import Cosine, Schedule
 from holdfast.questions.question import Question
 from holdfast.recipe.consistency import (
+    refuse_theory,
     refuse_training_settings,
     require_fit_data,
     require_fitting_labels,
@@ -281,6 +282,7 @@ class Recipe:
         if not self.checks:
             raise ValueError("checks: at least one expected")
         require_fitting_labels(self.data.augment, self.train.objective)
+        refuse_theory(self.analyses)
         if not getattr(self.model, "trainable", True):
             refuse_training_settings(self.train)
             require_fit_data(getattr(self.model, "fit", None), self.data, self.checks)
