@@ -7,6 +7,7 @@ import torch
 
 from holdfast.frequency import fourier_wave
 from holdfast.questions.answers import Answer, AnswerKey, Answers
+from holdfast.questions.asking import _plain
 from holdfast.questions.fourier_heatmap import TOGETHER, FourierHeatmap
 from holdfast.questions.fourier_map import independent
 from holdfast.questions.gradient_spectrum.measurement import gradient_maps
@@ -30,7 +31,8 @@ def material(model, x, y, batch_size=7):
 
 
 def asked(question, about, earlier=()):
-    return list(question.measure_records(about, earlier))
+    """Records as they are stored."""
+    return [_plain(record) for record in question.measure_records(about, earlier)]
 
 
 def errors(question, about):
@@ -121,14 +123,16 @@ def test_fields_that_mean_nothing_are_refused(fields):
         FourierHeatmap(**fields)
 
 
-def answer(errors, first_order, *, run="a", place=0, examples=200, length=4.0, parts=None):
-    size = [6, 9]
-    records = [{"size": size, "clean": 0.1, "first_order": list(first_order)}, {"errors": list(errors)}]
+def answer(errors, first_order, *, run="a", place=0, examples=200, length=4.0, halves=None):
+    records = [
+        {"size": [6, 9], "clean": 0.1, "first_order": list(first_order)},
+        {"errors": list(errors), "halves": halves or [list(errors), list(errors)]},
+    ]
     key = AnswerKey(
         question="fourier_heatmap", settings={"length": length, "clip": True}, weights="best", weights_hash="0", seed=0,
         examples=examples, images="0", block=1,
     )  # fmt: skip
-    return Answer(key, tuple(records[:parts]), run=run, place=place)
+    return Answer(key, tuple(records), run=run, place=place)
 
 
 RISING = [place / 100 for place in range(len(FREQUENCIES))]
@@ -141,11 +145,11 @@ def tables(*answers):
 
 def test_the_rank_correlation_and_the_costs_of_both_maps_are_reported():
     same = answer(RISING, [2**value for value in RISING])
-    other = answer(RISING, RISING[::-1], run="b", place=1, examples=50)
+    other = answer(RISING, RISING[::-1], run="b", place=1, examples=50, halves=[RISING, RISING[::-1]])
     _, (by_third, first_order) = tables(same, other)
     assert [[cell.value for cell in cells] for _, cells in first_order.rows] == [
-        [pytest.approx(1), None, 200 * 28, 200, 28],
-        [pytest.approx(-1), None, 50 * 28, 50, 28],
+        [pytest.approx(1), pytest.approx(1), 200 * 28, 200, 28],
+        [pytest.approx(-1), pytest.approx(-1), 50 * 28, 50, 28],
     ]
     assert [name for name, _ in by_third.rows] == ["a (best), 200 images", "b (best), 50 images"]
     clean, *thirds, highest = by_third.rows[0][1]
@@ -175,6 +179,17 @@ def test_a_map_under_way_shows_what_there_is():
     assert none == []
 
 
-def test_constant_maps_have_no_correlation():
-    _, (_, first_order) = tables(answer([0.5] * 28, RISING))
-    assert first_order.rows[0][1][0].text == ""
+@pytest.mark.parametrize("halves", [[RISING, [0.5] * 28], [RISING, [None] * 28]])  # the second of a single image
+def test_constant_maps_and_empty_halves_have_no_correlation(halves):
+    _, (_, first_order) = tables(answer([0.5] * 28, RISING, halves=halves))
+    assert [cell.text for cell in first_order.rows[0][1]][:2] == ["", ""]
+
+
+def test_halves_are_every_second_image():
+    x, y = torch.zeros(7, 1, *SIZE, dtype=torch.float64), torch.tensor([0, 1, 0, 1, 0, 1, 0])
+    model = Along(fourier_wave(*SIZE, 0, 0), 9.0)  # answers 0 whatever the wave
+    _, record = asked(FourierHeatmap(length=1.0, clip=False), material(model, x, y))
+    assert record["halves"] == [[0.0] * 28, [1.0] * 28]
+    assert record["errors"] == pytest.approx([3 / 7] * 28)
+    _, record = asked(FourierHeatmap(length=1.0, clip=False), material(model, x[:1], y[:1]))
+    assert record["halves"] == [[0.0] * 28, [None] * 28]

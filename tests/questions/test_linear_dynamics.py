@@ -258,6 +258,13 @@ def test_random_problems_have_the_spectrum_of_the_question_and_its_rate():
     assert len(set(record["shift"][0])) == 30
 
 
+def test_random_problems_take_all_steps_whatever_is_in_memory_at_once(monkeypatch):
+    whole = part(answer(SHORT), "random")
+    monkeypatch.setattr("holdfast.questions.linear_dynamics.measurement.TOGETHER", 7)
+    assert part(answer(SHORT), "random") == whole
+    assert part(answer(replace(SHORT, steps=41)), "random") != whole
+
+
 def test_table_4_8_has_the_printed_rows(thesis):
     _, tables, _ = items_of(thesis)
     rows = {name: [cell.text for cell in row] for name, row in tables[-2].rows}

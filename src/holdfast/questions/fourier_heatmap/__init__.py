@@ -47,6 +47,7 @@ class FourierHeatmap:
     axes: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "first_order": ("independent frequency",),
         "errors": ("independent frequency",),
+        "halves": ("half of the images", "independent frequency"),
     }
 
     length: float = 4.0
@@ -76,7 +77,7 @@ class FourierHeatmap:
         every = independent(*material.x.shape[-2:])
         for first in range(TOGETHER * max(0, len(earlier) - 1), len(every), TOGETHER):
             some = every[first : first + TOGETHER]
-            yield {"errors": errors(material, some, length=self.length, clip=self.clip)}
+            yield errors(material, some, length=self.length, clip=self.clip)
 
     @staticmethod
     def present(answers: Answers) -> Iterator[Item]:

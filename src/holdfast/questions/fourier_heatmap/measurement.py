@@ -21,29 +21,33 @@ def around(material: Material, loss: Loss | None) -> Record:
     """The size of the images, the errors on them, and the first-order map of the independent frequencies."""
     size = material.x.shape[-2:]
     fourier, _ = gradient_maps(material.model, material.x, material.y, loss=loss, batch_size=material.batch_size)
+    clean = wrong(material, torch.zeros(size, dtype=torch.float64), (0, 0), clip=False)
     return {
         "size": list(size),
-        "clean": wrong(material, torch.zeros(size, dtype=torch.float64), (0, 0), clip=False) / len(material.x),
+        "clean": float(clean.double().mean()),
         "first_order": [float(fourier[place]) for place in independent(*size)],
     }
 
 
-def errors(material: Material, frequencies: Sequence[Frequency], *, length: float, clip: bool) -> list[float]:
-    """Share of wrong answers under the wave of each frequency: one forward pass for each image and frequency."""
+def errors(material: Material, frequencies: Sequence[Frequency], *, length: float, clip: bool) -> Record:
+    """Share of wrong answers under the wave of each frequency, of all images and of every second one.
+
+    One forward pass for each image and frequency.
+    """
     height, width = material.x.shape[-2:]
-    return [
-        wrong(material, length * fourier_wave(height, width, *frequency), frequency, clip=clip) / len(material.x)
-        for frequency in frequencies
-    ]
+    waves = (length * fourier_wave(height, width, *frequency) for frequency in frequencies)
+    answers = [wrong(material, wave, name, clip=clip) for wave, name in zip(waves, frequencies, strict=True)]
+    table = torch.stack(answers).double()
+    return {"errors": table.mean(1), "halves": [table[:, first::2].mean(1) for first in (0, 1)]}
 
 
 @torch.no_grad()
-def wrong(material: Material, wave: Tensor, frequency: Frequency, *, clip: bool) -> int:
-    """How many images are answered wrongly with a wave, (H, W), added to each channel with a random sign."""
-    name, wave, total = "wave {} {}".format(*frequency), wave.to(material.x), 0
+def wrong(material: Material, wave: Tensor, frequency: Frequency, *, clip: bool) -> Tensor:
+    """Which images are answered wrongly with a wave, (H, W), added to each channel with a random sign, (N,)."""
+    name, wave, answers = "wave {} {}".format(*frequency), wave.to(material.x), []
     for rows in torch.split(torch.arange(len(material.x)), material.batch_size):
         x, y = material.x[rows], material.y[rows]
         signs = 2 * material.rng[rows].split(name).integers(2, (x.shape[1],), x.device) - 1
         z = x + signs[..., None, None] * wave
-        total += int((material.model(z.clamp(0, 1) if clip else z).argmax(1) != y).sum())
-    return total
+        answers.append(material.model(z.clamp(0, 1) if clip else z).argmax(1) != y)
+    return torch.cat(answers)

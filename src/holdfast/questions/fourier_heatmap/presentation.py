@@ -23,7 +23,7 @@ EXPLANATION = (
 FIRST_ORDER = (
     "The first-order map has the mean magnitude of the gradient's projection on the same waves, all frequencies from "
     "one backward pass for each image. Its rank correlation with the errors says how well it predicts their order; "
-    "each measured error has a standard error of up to {:.1f} points, which lowers the correlation."
+    "that of the errors on one half of the images with those on the other half says how well the order is known at all."
 )
 
 
@@ -67,6 +67,12 @@ class Shown:
         """Of the ranks of both maps; None where one is constant."""
         return rank_correlation(self.first_order[: len(self.errors)], self.errors)
 
+    @property
+    def agreement(self) -> float | None:
+        """Of the ranks of the errors on the two halves of the images; None where one is constant or empty."""
+        first, second = ([value for record in self.answer.records[1:] for value in record["halves"][n]] for n in (0, 1))
+        return None if None in second else rank_correlation(first, second)
+
 
 def presentation(answers: Answers) -> Iterator[Item]:
     """Curves over the radius, numbers, and both maps of every network, errors on one scale."""
@@ -74,8 +80,7 @@ def presentation(answers: Answers) -> Iterator[Item]:
     some = [Shown(name, kind, one) for (name, one), (kind, _) in zip(answered(answers), kinds, strict=True)]
     if measured := [one for one in some if one.errors]:
         yield EXPLANATION
-        least = min(one.answer.examples for one in measured)
-        yield FIRST_ORDER.format(50 / least**0.5)
+        yield FIRST_ORDER
         yield _chart(measured)
         yield _errors_table(measured)
         yield _first_order_table(measured)
@@ -111,8 +116,9 @@ def _first_order_table(some: Sequence[Shown]) -> Table:
     rows = []
     for one in some:
         images, forward = one.answer.examples, one.answer.examples * len(one.errors)
-        cells = [number(one.correlation, lambda value: decimal(value, 2)), Cell(count(len(one.errors)))]
+        cells = [number(value, lambda value: decimal(value, 2)) for value in (one.correlation, one.agreement)]
         passes = [Cell(count(value), value=value) for value in (forward, images)]
         rows.append((one.name, [*cells, *passes, Cell(f"{count(forward / images)} times", value=forward / images)]))
-    columns = ("Rank correlation", "Frequencies", "Forward passes, measured", "Backward passes, first order", "Ratio")
+    correlations = ("Rank correlation", "That of halves of the images")
+    columns = (*correlations, "Forward passes, measured", "Backward passes, first order", "Ratio")
     return Table("First-order map against measured errors, over the independent frequencies", "Run", columns, rows)

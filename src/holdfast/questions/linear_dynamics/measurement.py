@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 DRAWN = 200
 """Steps of a path that are kept."""
+TOGETHER = 1000
+"""Steps of many problems whose weights are in memory at once."""
 SIDE = 40
 """Pairs along each side of a partition."""
 DIGITS = 6
@@ -113,10 +115,12 @@ class Measurement:
         draws = streams.normal(torch.empty(question.problems, 2, 3, dtype=torch.float64))
         target, start = 3 * draws[:, 0] * self._problem.relevant, draws[:, 1]
         problem = theory.Problem(variances=self._problem.variances, target=target)
-        path = theory.descend(
-            problem, MAKERS["signGD"](question.rate), start, steps=question.steps, basis=theory.dct_basis(3)
-        )
-        return self._compared(problem, start, path[-1, :, 2] - start[:, 2])
+        w = start
+        for first in range(0, question.steps, TOGETHER):  # signGD has no memory: it may go on from anywhere
+            steps = min(TOGETHER, question.steps - first)
+            rule, basis = MAKERS["signGD"](question.rate), theory.dct_basis(3)
+            w = theory.descend(problem, rule, w, steps=steps, basis=basis)[-1]
+        return self._compared(problem, start, w[:, 2] - start[:, 2])
 
     @staticmethod
     def _compared(problem: theory.Problem, start: Tensor, observed: Tensor) -> Record:
