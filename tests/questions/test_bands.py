@@ -99,6 +99,10 @@ def test_published_bands_are_refused_for_other_sizes():
         measured(Bands(rule="radius", draws=1), linear(3, SHAPE), images(2, SHAPE), labels(2, 3))
 
 
+def test_the_defaults_are_those_of_the_thesis():
+    assert Bands() == Bands(bands=10, variance=0.01, draws=10, rule="rank", clip=False)
+
+
 @pytest.mark.parametrize("fields", [{"bands": 0}, {"draws": 0}, {"variance": -1.0}, {"variance": math.inf}])
 def test_fields_that_mean_nothing_are_refused(fields):
     with pytest.raises(ValueError, match=f"{next(iter(fields))}: expected"):
@@ -130,6 +134,10 @@ def test_networks_stand_side_by_side_in_one_table_and_chart(one):
     assert chart.curves[0].y == tuple(row["drop"] for row in expected)
     assert chart.curves[0].low == tuple(row["low"] for row in expected)
     assert [cell.value for cell in basis.rows[0][1]] == [expected[0]["clean"], 30, 2]
+    assert chart.share
+    heat = [cell.heat for _, cells in table.rows for cell in cells]
+    assert (min(heat), max(heat)) == (0, 1)
+    assert not any(cell.good for _, cells in table.rows for cell in cells)  # the more is taken, the worse
 
 
 def test_other_noise_has_a_chart_and_tables_of_its_own(one):

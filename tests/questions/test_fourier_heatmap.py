@@ -99,6 +99,25 @@ def test_images_with_a_wave_are_cut_to_the_box_unless_told_not_to():
     assert set(errors(FourierHeatmap(length=9.0, clip=False), about)) == {1}
 
 
+@pytest.mark.parametrize("clip", [True, False])
+def test_what_is_asked_about_is_the_image_with_a_wave(clip):
+    """Images of several greys and a wave of frequency 0, which is the same everywhere: up or down."""
+    seen = []
+
+    class Watching(Along):
+        def forward(self, z):
+            seen.append(z.detach())
+            return super().forward(z)
+
+    x = torch.tensor([0.05, 0.5, 0.9], dtype=torch.float64).view(3, 1, 1, 1).expand(3, 1, *SIZE)
+    model = Watching(fourier_wave(*SIZE, 0, 0), 9)
+    errors(FourierHeatmap(length=0.2 * 54**0.5, clip=clip), material(model, x, torch.zeros(3, dtype=torch.int64)))
+    moved = seen[2]  # after the gradient and the images themselves
+    allowed = torch.stack((x - 0.2, x + 0.2))
+    allowed = allowed.clamp(0, 1) if clip else allowed
+    assert float((moved - allowed).abs().amin(0).max()) < 1e-12
+
+
 def test_records_continue_where_an_interruption_has_left_them():
     question, about = FourierHeatmap(length=1.0), material(linear(3, (2, 12, 11)), images(9, (2, 12, 11)), labels(9, 3))
     whole = asked(question, about)
@@ -115,6 +134,11 @@ def test_the_first_record_has_the_first_order_map_and_the_errors_without_waves()
     assert first["first_order"] == [float(fourier[place]) for place in FREQUENCIES]
     assert first["clean"] == float((model(x).argmax(1) != y).double().mean())
     assert first["size"] == [6, 9]
+
+
+def test_the_defaults_are_those_of_published_maps_for_cifar():
+    assert FourierHeatmap() == FourierHeatmap(length=4.0, clip=True, images=200)
+    assert FourierHeatmap(images=1).prepared(None).examples == 1
 
 
 @pytest.mark.parametrize("fields", [{"length": 0.0}, {"length": float("inf")}, {"images": 0}])
@@ -152,6 +176,7 @@ def test_the_rank_correlation_and_the_costs_of_both_maps_are_reported():
         [pytest.approx(-1), pytest.approx(-1), 50 * 28, 50, 28],
     ]
     assert [name for name, _ in by_third.rows] == ["a (best), 200 images", "b (best), 50 images"]
+    assert [cell.text for cell in first_order.rows[0][1]][:2] == ["1.00", "1.00"]
     clean, *thirds, highest = by_third.rows[0][1]
     assert (clean.value, len(thirds), highest.value) == (0.1, 3, 0.27)
     assert highest.note == "at (-3, 4)"
@@ -164,6 +189,7 @@ def test_maps_of_errors_have_one_scale():
     assert [(trace["zmin"], trace["zmax"]) for trace in drawn] == [(0.2, 0.9), (0, 1)] * 2
     assert drawn[1]["z"][3][4] == 0  # the first-order map at frequency 0
     (chart,) = (item for item in items if isinstance(item, Chart))
+    assert chart.share
     assert chart.curves[0].y == pytest.approx([0.2] * len(chart.curves[0].x))
 
 

@@ -55,10 +55,14 @@ def test_frequencies_that_were_not_measured_are_empty():
 
 
 def test_a_map_is_drawn_at_its_frequencies_on_both_axes():
-    drawn = fourier_map("a map", [0.1] * len(independent(4, 7)), (4, 7), hover="%{z}", ends=(0, 1))
-    (trace,) = drawn.spec["data"]
-    assert (trace["y"], trace["x"]) == ([-2, -1, 0, 1], [-3, -2, -1, 0, 1, 2, 3])
-    assert (trace["zmin"], trace["zmax"]) == (0, 1)
+    places = {4: [-2, -1, 0, 1], 7: [-3, -2, -1, 0, 1, 2, 3]}
+    for height, width in ((4, 7), (7, 4)):
+        values = [0.1] * len(independent(height, width))
+        drawn = fourier_map("a map", values, (height, width), hover="%{z}", ends=(0, 1))
+        (trace,) = drawn.spec["data"]
+        assert (trace["y"], trace["x"]) == (places[height], places[width])
+        assert (trace["zmin"], trace["zmax"]) == (0, 1)
+        assert drawn.spec["layout"]["yaxis"]["autorange"] == "reversed"  # as images are drawn
 
 
 def test_the_radius_counts_periods_per_pixel():
@@ -88,3 +92,5 @@ def test_thirds_go_by_the_radius():
     assert low == pytest.approx(sum(in_order[: count // 3]) / (count // 3))
     assert low < middle < high
     assert in_thirds([1.0] * count, size) == [1, 1, 1]
+    assert in_thirds([0.5], (1, 1)) == [None, None, 0.5]
+    assert in_thirds([], size) == [None, None, None]

@@ -102,7 +102,16 @@ def test_records_have_the_independent_frequencies_and_networks_stand_side_by_sid
     by_radius, diagonal = (item for item in items if isinstance(item, Chart))
     assert [curve.run for curve in by_radius.curves] == [curve.run for curve in diagonal.curves] == [0, 1]
     assert diagonal.curves[0].y[0] == record["cosine"][0][0]
-    assert sum(isinstance(item, Figure) for item in items) == 4
+    assert [(chart.share, chart.log_y) for chart in (by_radius, diagonal)] == [(False, True)] * 2
+    fourier, cosine, *others = (item.spec["data"][0] for item in items if isinstance(item, Figure))
+    assert len(others) == 2
+    assert fourier["reversescale"] is cosine["reversescale"] is True  # high values are worse in both
+    assert (fourier["zmin"], fourier["zmax"]) == (0, 1)
+    assert max(value for row in fourier["z"] for value in row) == 1
+
+
+def test_without_answers_there_is_nothing_to_show():
+    assert list(GradientSpectrum.present(Answers((replace(answer(), records=()),), ("a",)))) == []
 
 
 def test_a_network_without_any_gradient_can_be_shown():

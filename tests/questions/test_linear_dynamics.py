@@ -13,6 +13,7 @@ from holdfast.questions.answers import Answer, AnswerKey, Answers
 from holdfast.questions.linear_dynamics import DOMAINS, OPTIMISERS, STATEMENTS, LinearDynamics
 from holdfast.questions.linear_dynamics.measurement import Measurement
 from holdfast.questions.presenting import presented
+from holdfast.rng import Streams
 from holdfast.show.chart import Chart
 from holdfast.show.figures import Figure
 from holdfast.show.items import Details
@@ -140,8 +141,12 @@ def test_an_interrupted_answer_goes_on_with_the_parts_that_follow():
 
 
 @pytest.mark.parametrize(
-    "variances", [(0.01, 0.02), (0.01, 0.0025, 0.001), (0.01, 0.03, 0.0), (0.0, 0.01, 0.0), (0.01, 0.0, 0.0, 0.0)]
-)
+    "variances",
+    [
+        (0.01, 0.02), (0.01, 0.0025, 0.001), (0.01, 0.03, 0.0), (0.0, 0.01, 0.0), (0.01, 0.0, 0.0),
+        (0.01, 0.0, 0.0, 0.0),
+    ],
+)  # fmt: skip
 def test_other_problems_have_paths_alone(variances):
     question = replace(SHORT, variances=variances, target=(1.0,) * len(variances), start=(0.0,) * len(variances))
     assert not question.predictable
@@ -258,6 +263,19 @@ def test_random_problems_have_the_spectrum_of_the_question_and_its_rate():
     assert len(set(record["shift"][0])) == 30
 
 
+def test_what_is_known_reaches_up_to_twice_the_first_variance():
+    question = replace(SHORT, variances=(0.01, 0.02, 0.0))
+    assert question.predictable
+    assert len(answer(question).records) == question.count(None) == 17
+
+
+def test_random_problems_have_targets_of_three_times_their_starts():
+    draws = Streams(0, "problems", 5).normal(torch.empty(5, 2, 3, dtype=torch.float64))
+    target, start = 3 * draws[:, 0] * theory.vector(1, 1, 0), draws[:, 1]
+    problem = theory.Problem(variances=theory.vector(*SHORT.variances), target=target)
+    assert part(answer(SHORT), "random")["shift"][0] == theory.predicted_shift(problem, start).tolist()
+
+
 def test_random_problems_take_all_steps_whatever_is_in_memory_at_once(monkeypatch):
     whole = part(answer(SHORT), "random")
     monkeypatch.setattr("holdfast.questions.linear_dynamics.measurement.TOGETHER", 7)
@@ -301,6 +319,12 @@ def test_partitions_are_drawn_point_by_point_with_a_path_from_each_region(thesis
         assert bool(regions(a, b)[curve.kind].all())
     assert {curve.kind for curve in points} == set(regions(*torch.zeros(2, 1).double()))
     assert sum(len(curve.x) for curve in points) == 1600
+    low, high = ((-1, -4), (1, 4)) if place == 0 else ((0, 0), (6, 6))
+    every = torch.tensor([pair for curve in points for pair in zip(curve.x, curve.y, strict=True)])
+    torch.testing.assert_close(every.amin(0), torch.tensor(low, dtype=torch.float32), atol=0.1, rtol=0)
+    torch.testing.assert_close(every.amax(0), torch.tensor(high, dtype=torch.float32), atol=0.2, rtol=0)
+    assert (every.amin(0) > torch.tensor(low)).all()
+    assert (every.amax(0) < torch.tensor(high)).all()
     orbits = [curve for curve in chart.curves if curve.kind == "path of signGD"]
     for own, orbit in zip(points, orbits, strict=True):
         assert (orbit.x[0], orbit.y[0]) in set(zip(own.x, own.y, strict=True))

@@ -58,6 +58,14 @@ def test_drops_of_several_runs_stand_together_for_each_noise(paths: list[Path]) 
     assert [[cell.value for cell in cells] for _, cells in basis.rows] == [[0.75, 4, 2], [0.75, 4, 1]]
 
 
+def test_noise_of_other_sizes_comes_from_the_weakest_on(tmp_path: Path) -> None:
+    variances = [0.5, 0.01, 0.3, 0.2, 0.04, 0.1]
+    checks = [CLEAN, *(noisy(0, [True] * 4, variance=variance) for variance in variances)]
+    items = NoiseInBands().present(read_runs([make_run(tmp_path / "a", checks)]))
+    ends = [float(item.title.rpartition(" ")[2]) for item in items if isinstance(item, Chart)]
+    assert ends == sorted(variances)
+
+
 def test_runs_without_such_noise_say_nothing(paths: list[Path]) -> None:
     assert list(NoiseInBands().present(read_runs(paths[2:]))) == []
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 
@@ -45,15 +44,14 @@ def whole_map(values: Sequence[float], height: int, width: int) -> list[list[flo
 
 
 def fourier_map(
-    title: str, values: Sequence[float], size: tuple[int, int], *, hover: str, ends: tuple[float, float] | None = None,
-    high_is_worse: bool = True,
-) -> Figure:  # fmt: skip
+    title: str, values: Sequence[float], size: tuple[int, int], *, hover: str, ends: tuple[float, float]
+) -> Figure:
     """Values of the independent frequencies as a map with 0 in the middle."""
     height, width = size
     places = range(-(width // 2), (width + 1) // 2), range(-(height // 2), (height + 1) // 2)
     return heat_map(
         title, whole_map(values, height, width), axes=("periods in width", "periods in height"), places=places,
-        ends=ends, hover=f"{hover} at (%{{y}}, %{{x}})", high_is_worse=high_is_worse, from_top=True,
+        ends=ends, hover=f"{hover} at (%{{y}}, %{{x}})", from_top=True,
     )  # fmt: skip
 
 
@@ -68,9 +66,8 @@ def by_radius(values: Sequence[float], size: tuple[int, int]) -> tuple[tuple[flo
     return x, y
 
 
-def in_thirds(values: Sequence[float], size: tuple[int, int]) -> list[float]:
-    """Means over the third of the frequencies with the smallest radius, the next and the last."""
+def in_thirds(values: Sequence[float], size: tuple[int, int]) -> list[float | None]:
+    """Means over the third of the frequencies with the smallest radius, the next and the last; None of none."""
     order = sorted(range(len(values)), key=[radius(each, *size) for each in independent(*size)].__getitem__)
-    ends = [len(order) * third // 3 for third in range(4)]
-    parts = [order[low:high] for low, high in itertools.pairwise(ends)]
-    return [sum(values[place] for place in part) / len(part) for part in parts if part]
+    parts = [order[len(order) * third // 3 : len(order) * (third + 1) // 3] for third in range(3)]
+    return [sum(values[place] for place in part) / len(part) if part else None for part in parts]

@@ -104,7 +104,7 @@ def _errors_table(some: Sequence[Shown]) -> Table:
         clean = one.answer.records[0]["clean"]
         worst = max(range(len(one.errors)), key=one.errors.__getitem__)
         i, j = signed(independent(*one.size)[worst], *one.size)
-        thirds = in_thirds(one.errors, one.size) if one.complete else [None] * len(THIRDS)
+        thirds = in_thirds(one.errors if one.complete else (), one.size)
         highest = Cell(percent(one.errors[worst]), f"at ({i}, {j})", value=one.errors[worst])
         rows.append((one.name, [share(clean), *map(share, thirds), highest]))
     caption = "Wrong answers under waves, means by thirds of the frequencies"
