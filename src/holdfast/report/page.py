@@ -17,6 +17,7 @@ from holdfast.report.corruptions import Corruptions
 from holdfast.report.curves import Budgets
 from holdfast.report.distances import SmallestDistances
 from holdfast.report.examples import Galleries
+from holdfast.report.first_answers import FirstAnswers
 from holdfast.report.maps import Maps
 from holdfast.report.plane import Plane
 from holdfast.report.provenance import Provenance
@@ -57,6 +58,7 @@ UNITS: Mapping[str, Any] = {
     "unfinished": Unfinished,
     "trust": Trust,
     "accuracy": Accuracy,
+    "top": FirstAnswers,
     "yields": Components,
     "robustness": Budgets,
     "distances": SmallestDistances,
