@@ -62,24 +62,24 @@ def _about_data(
 ) -> None:  # fmt: skip
     question = question_of(question_name, stated)
     if not runs:
-        about = {"data": lambda: _data_alone(of_images, of_work)}
+        topics = {"data": lambda: _data_alone(of_images, of_work)}
     else:
-        about = _networks(runs, NetworkOptions(), of_images, of_work)
-    _ask_each(question, about, runs or (), as_json=as_json)
+        topics = _networks(runs, NetworkOptions(), of_images, of_work)
+    _ask_each(question, topics, runs or (), as_json=as_json)
 
 
 @resumable()
 def _about_nothing(question_name: str, out: Out = OUT, as_json: Json = False, **stated: Any) -> None:
-    from holdfast.conduct.networks import theory_alone
+    from holdfast.conduct.alone import theory_alone
 
     question = question_of(question_name, stated)
     _ask_each(
-        question, {"theory": lambda: Asked(theory_alone(hold, out=out), None, WorkOptions())}, (), as_json=as_json
+        question, {"theory": lambda: Topic(theory_alone(hold, out=out), None, WorkOptions())}, (), as_json=as_json
     )
 
 
 @dataclass(frozen=True)
-class Asked:
+class Topic:
     """What a question is asked about.
 
     Args:
@@ -94,13 +94,13 @@ class Asked:
 
 
 def _ask_each(
-    question: Question, about: Mapping[str, Callable[[], Asked]], runs: Sequence[Path], *, as_json: bool
+    question: Question, topics: Mapping[str, Callable[[], Topic]], runs: Sequence[Path], *, as_json: bool
 ) -> None:
     """Ask about everything, show the answers together, and name what has none."""
     answers, reports, failed = [], [], dict[str, HoldfastError]()
-    for name, asked in about.items():
+    for name, make_topic in topics.items():
         try:
-            answer, report = _answer(asked(), question, quiet=as_json)
+            answer, report = _answer(make_topic(), question, quiet=as_json)
         except HoldfastError as error:
             failed[name] = error
             continue
@@ -114,34 +114,34 @@ def _ask_each(
         raise typer.Exit(1)
 
 
-def _answer(asked: Asked, question: Question, *, quiet: bool) -> tuple[Answer, str]:
+def _answer(topic: Topic, question: Question, *, quiet: bool) -> tuple[Answer, str]:
     """The answer of one run, and the page with it."""
     from holdfast.conduct.asking import ask_about
     from holdfast.report import write_own_report
 
-    work = asked.work
-    records = ask_about(asked.ready, question, asked.split, batch_size=work.batch_size, trust=work.trust)
-    return drawn(records, quiet=quiet), str(write_own_report(asked.ready.run.path))
+    work = topic.work
+    records = ask_about(topic.ready, question, topic.split, batch_size=work.batch_size, trust=work.trust)
+    return drawn(records, quiet=quiet), str(write_own_report(topic.ready.run.path))
 
 
-def _data_alone(images: ImageOptions, work: WorkOptions) -> Asked:
-    from holdfast.conduct.networks import images_alone
+def _data_alone(images: ImageOptions, work: WorkOptions) -> Topic:
+    from holdfast.conduct.alone import images_alone
 
     refuse_both("analyse", images)
     chosen = chosen_images(images)
     if chosen.source is None:
         raise RecipeError("analyse: expected a RUN, or --data NAME_OR_PATH; see --help")
-    return Asked(images_alone(chosen.source, chosen, hold, out=work.out, data_root=images.data_root), None, work)
+    return Topic(images_alone(chosen.source, chosen, hold, out=work.out, data_root=images.data_root), None, work)
 
 
 def _networks(
     runs: Sequence[Path], network: NetworkOptions, images: ImageOptions, work: WorkOptions
-) -> dict[str, Callable[[], Asked]]:
+) -> dict[str, Callable[[], Topic]]:
     """The network of each run with the requested part of its test images, or the network from elsewhere."""
     refuse_both("analyse", images)
     if not runs:
         elsewhere = NamedNetwork(verb="analyse", network=network, images=images, work=work, runs_checks=False)
-        return {"--model": lambda: Asked(elsewhere.ready(), None, work)}
+        return {"--model": lambda: Topic(elsewhere.ready(), None, work)}
     own = dataclasses.replace(images, subset=None, first=None)  # questions choose among the images of the run
     named = [
         NamedNetwork(verb="analyse", run=run, network=network, images=own, work=work, runs_checks=False)
@@ -150,9 +150,9 @@ def _networks(
     return {str(one.run): partial(_of_run, one, images) for one in named}
 
 
-def _of_run(named: NamedNetwork, images: ImageOptions) -> Asked:
+def _of_run(named: NamedNetwork, images: ImageOptions) -> Topic:
     ready = named.ready()
-    return Asked(ready, _chosen(ready, images), named.work)
+    return Topic(ready, _chosen(ready, images), named.work)
 
 
 def _options(kind: Any) -> Iterator[inspect.Parameter]:
