@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from holdfast.conduct.asking import Asking, ask_about
-from holdfast.conduct.checking import Checking, check_all
+from holdfast.conduct.checking import Checking, check_all, check_epochs
 from holdfast.conduct.jobs import Job, claim_jobs, prepared_images, subjects_of
 from holdfast.conduct.ranks import is_first
 from holdfast.conduct.ready import Ready, default_device, device_named, to_device
@@ -251,6 +251,7 @@ def _run_job(job: Job, splits: Splits, device: torch.device | None) -> Iterator[
     for subject in ready.subjects:
         to_device(subject.model, place)
     yield from check_all(ready)
+    yield from check_epochs(ready, job)
     for question in recipe.analyses:
         yield from ask_about(ready, question, trust=job.trust)
     yield Finished(job)

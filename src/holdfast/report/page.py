@@ -16,6 +16,7 @@ from holdfast.report.composed import Components
 from holdfast.report.corruptions import Corruptions
 from holdfast.report.curves import Budgets
 from holdfast.report.distances import SmallestDistances
+from holdfast.report.epochs import Epochs
 from holdfast.report.examples import Galleries
 from holdfast.report.first_answers import FirstAnswers
 from holdfast.report.maps import Maps
@@ -70,6 +71,7 @@ UNITS: Mapping[str, Any] = {
     "class-accuracy": ClassAccuracies,
     "confusion": Confusion,
     "gallery": Galleries,
+    "epochs": Epochs,
     "training": Training,
     "provenance": Provenance,
 }
