@@ -114,6 +114,7 @@ from holdfast.questions.features import Features
 from holdfast.questions.flatness import Flatness
 from holdfast.questions.gradient_norm import GradientNorm
 from holdfast.questions.head_spectrum import HeadSpectrum
+from holdfast.questions.lipschitz import Lipschitz
 from holdfast.questions.mixing import Mixtures
 from holdfast.questions.neighbours import Neighbours
 from holdfast.questions.segment import Segments
@@ -288,6 +289,7 @@ QUESTIONS = {
     "features": Features(noise=GaussianNoise(0.2), maps=("pca", "tsne"), images=6, points=4, resamples=3),
     "head_spectrum": HeadSpectrum(),
     "spectrum": Spectrum(),
+    "lipschitz": Lipschitz(lower_steps=2, starts=2),
     "surface": LossSurface(along=("fgsm", "pgd@other"), show=(3, 30), steps=1, eps=0.1),
     "confidences": Confidences(eps=0.1),
     "curvature": Curvature(draws=2, lanczos=2, copies=2),
