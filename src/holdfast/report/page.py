@@ -20,6 +20,7 @@ from holdfast.report.epochs import Epochs
 from holdfast.report.examples import Galleries
 from holdfast.report.first_answers import FirstAnswers
 from holdfast.report.maps import Maps
+from holdfast.report.optimisers import Optimisers
 from holdfast.report.plane import Plane
 from holdfast.report.provenance import Provenance
 from holdfast.report.runs import RunData, of_stored_answers
@@ -67,6 +68,7 @@ UNITS: Mapping[str, Any] = {
     "plane": Plane,
     "corruptions": Corruptions,
     "maps": Maps,
+    "optimisers": Optimisers,
     "comparison": Comparisons,
     "class-accuracy": ClassAccuracies,
     "confusion": Confusion,
