@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 from holdfast.models import MODELS
 from holdfast.objectives import Center, CleanAndNoisy, Discriminative, LargeMargin, Stability, Standard, TermWeights
+from holdfast.objectives.hooks import hooks_of
 from holdfast.rng import Streams
-from holdfast.types import hooks_of
 
 BATCH, FEATURES, ROUNDS = 128, 128, 15
 GOAL = 2.2

@@ -46,9 +46,10 @@ from holdfast.objectives import (
     Passes,
     Standard,
 )
+from holdfast.objectives.hooks import hooks_of
 from holdfast.rng import Streams
 from holdfast.threat import Linf
-from holdfast.types import Terms, hooks_of
+from holdfast.types import Terms
 
 BATCH, CLASSES, ROUNDS, WIDTH = 128, 10, 11, 0.25
 GOAL, GOAL_OF_PGD = 1.15, 1.05

@@ -31,6 +31,7 @@ ORDER = [
     "families",
     "promises",
     "statistics",
+    "resampling",
     "traits",
     "earlier",
     "crossing",

@@ -17,7 +17,6 @@ from holdfast.statistics import (
     lower_bounds,
     mcnemar,
     noise_area,
-    rank_correlation,
     sequential_lower_bounds,
     spread,
     trapezoid,
@@ -311,22 +310,3 @@ def test_spread_in_closed_form():
     assert sample.deviation == pytest.approx(math.sqrt(14 / 3))
     assert sample.half == pytest.approx(1.959964 * math.sqrt(14 / 3) / 2)
     assert spread([0.25]) == Spread(0.25, None, None)  # one number says nothing of its error
-
-
-@settings(max_examples=50)
-@given(st.lists(st.tuples(st.integers(0, 5), st.floats(-1, 1)), min_size=2, max_size=30))
-def test_rank_correlation_is_that_of_scipy_with_ties(pairs):
-    first, second = zip(*pairs, strict=True)
-    ours = rank_correlation(first, second)
-    if len(set(first)) == 1 or len(set(second)) == 1:
-        assert ours is None
-    else:
-        assert ours == pytest.approx(float(stats.spearmanr(first, second).statistic), abs=1e-12)
-
-
-def test_rank_correlation_sees_order_alone_and_refuses_lists_of_other_lengths():
-    assert rank_correlation([1, 2, 3, 10], [0.1, 5, 6, 1e9]) == pytest.approx(1)
-    assert rank_correlation([1, 2, 3], [3, 2, 1]) == pytest.approx(-1)
-    for first, second in (([], []), ([1.0], [1.0, 2.0])):
-        with pytest.raises(ValueError, match="as many values"):
-            rank_correlation(first, second)

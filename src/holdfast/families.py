@@ -284,6 +284,7 @@ QUESTIONS: Registry[Any] = Registry(
         "thickness": "holdfast.questions.thickness:Thickness",
         "flatness": "holdfast.questions.flatness:Flatness",
         "gradient_norm": "holdfast.questions.gradient_norm:GradientNorm",
+        "lipschitz": "holdfast.questions.lipschitz:Lipschitz",
         "classes": "holdfast.questions.classes:Classes",
         "features": "holdfast.questions.features:Features",
         "head_spectrum": "holdfast.questions.head_spectrum:HeadSpectrum",

@@ -216,27 +216,6 @@ def spread(values: Sequence[float]) -> Spread:
     return Spread(fmean(values), deviation, 1.959964 * deviation / math.sqrt(len(values)))
 
 
-def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Spearman's correlation of ranks, equal values having the mean of their ranks; None where one is constant.
-
-    Reference:
-        Spearman, The Proof and Measurement of Association between Two Things, American Journal of Psychology 1904.
-    """
-    if len(first) != len(second) or not len(first):
-        raise ValueError(f"expected as many values of one as of the other, got {len(first)} and {len(second)}")
-    one, other = _centred_ranks(first), _centred_ranks(second)
-    lengths = math.sqrt(float(one @ one) * float(other @ other))
-    return float(one @ other) / lengths if lengths else None
-
-
-def _centred_ranks(values: Sequence[float]) -> NDArray[np.float64]:
-    """Ranks, those of equal values the same, minus their mean."""
-    import numpy as np
-
-    _, place, times = np.unique(np.asarray(values, dtype=np.float64), return_inverse=True, return_counts=True)
-    return np.asarray((np.cumsum(times) - (times - 1) / 2)[place] - (len(values) + 1) / 2, dtype=np.float64)
-
-
 def exceeds(count: int, trials: int, share: float) -> float:
     r"""P-value of the exact binomial test that the true share is no larger than the tolerated one.
 

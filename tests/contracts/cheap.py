@@ -118,6 +118,7 @@ from holdfast.questions.gradient_norm import GradientNorm
 from holdfast.questions.gradient_spectrum import GradientSpectrum
 from holdfast.questions.head_spectrum import HeadSpectrum
 from holdfast.questions.linear_dynamics import LinearDynamics
+from holdfast.questions.lipschitz import Lipschitz
 from holdfast.questions.mixing import Mixtures
 from holdfast.questions.neighbours import Neighbours
 from holdfast.questions.segment import Segments
@@ -295,6 +296,7 @@ QUESTIONS = {
     "bands": Bands(bands=3, draws=2, variance=0.1),
     "fourier_heatmap": FourierHeatmap(length=0.5),
     "gradient_spectrum": GradientSpectrum(),
+    "lipschitz": Lipschitz(lower_steps=2, starts=2),
     "surface": LossSurface(along=("fgsm", "pgd@other"), show=(3, 30), steps=1, eps=0.1),
     "confidences": Confidences(eps=0.1),
     "curvature": Curvature(draws=2, lanczos=2, copies=2),

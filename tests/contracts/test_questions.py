@@ -36,6 +36,8 @@ def test_questions_that_run_out_of_memory_have_the_same_answers(name, most):
     multiplying = {"thickness", "sra"}  # these ask about several rows for one image
     if name in multiplying and most == 3:
         pytest.skip("asks about more rows for a single image")
+    if name == "lipschitz":
+        pytest.skip("bounds of networks with hooks, with which memory runs out here, are refused")
     one = trial(name)
     expected = measured(one, batch_size=7)
 

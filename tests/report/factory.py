@@ -144,6 +144,7 @@ def _rows(run: str, weights: str, check: FakeCheck, classes: int) -> pl.DataFram
         "seed": 0,
         "by": None if check.by is None else pl.Series(check.by, dtype=pl.String),
         "steps": None if check.steps is None else pl.Series(list(check.steps), dtype=SCHEMA["steps"]),
+        "rank": None if radius is not None else np.where(right, 1, 2),
         "not_run": None if check.not_run is None else pl.Series(check.not_run, dtype=pl.String),
     }
     frame = pl.DataFrame({"example": example})

@@ -44,6 +44,7 @@ def rows(correct, check="clean", run="a", weights="best", first=0, **columns):
         "seed": [0] * count,
         "by": [None] * count,
         "steps": [None] * count,
+        "rank": [1 if right else 2 for right in correct],
         "not_run": [None] * count,
     }
     given = {**values, **columns}
@@ -249,6 +250,16 @@ def test_a_part_written_before_attacks_could_say_that_they_did_not_run_is_read(t
     assert ledger.part("old")["not_run"].to_list() == [None, None]
     assert ledger.read()["not_run"].to_list() == [None, None, "no starting point"]
     assert dict(ledger.read().schema) == SCHEMA
+
+
+def test_a_part_written_before_ranks_is_read_and_a_rank_that_cannot_be_is_refused(tmp_path):
+    ledger = Ledger(tmp_path)
+    rows([True, False]).drop("rank").write_parquet(tmp_path / "old.parquet")
+    ledger.append("new", rows([False], first=2, rank=[7]))
+    assert ledger.read()["rank"].to_list() == [None, None, 7]
+    ledger.append("none", rows([False], first=3, rank=[0]))
+    with pytest.raises(LedgerError, match="expected 1 to 100000 in the column rank; got 0"):
+        ledger.read()
 
 
 def test_examples_that_could_not_be_attacked_are_counted_as_open():

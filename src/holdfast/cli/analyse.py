@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -18,11 +17,12 @@ from holdfast.cli.groups import ImageOptions, NetworkOptions, WorkOptions, group
 from holdfast.cli.locks import hold
 from holdfast.cli.options import OUT, Json, Out
 from holdfast.cli.output import echo, echo_json
+from holdfast.cli.question_options import dashed, options_of, question_of, section_of
 from holdfast.cli.request import NamedNetwork, chosen_images, refuse_both
 from holdfast.cli.screen import resumable, say, stdout
 from holdfast.errors import HoldfastError, RecipeError
 from holdfast.families import QUESTIONS
-from holdfast.questions.docs import defaults, fields, summary
+from holdfast.questions.docs import summary
 from holdfast.questions.question import Needs
 
 if TYPE_CHECKING:
@@ -39,11 +39,14 @@ Runs = Annotated[
 ]
 
 
+STORED = typer.Argument(metavar="RUN...", help="Run directories, or directories of runs.")
+
+
 def _command_of(name: str, kind: Any) -> Any:
     """The command of a question: what it is asked about, its fields, then options that several commands share."""
     needs = kind.needs
     command = _about_nothing if needs is Needs.NOTHING else _about_networks if needs.network else _about_data
-    return grouped(command, stated=list(_options(kind)), fixed={"question_name": name})
+    return grouped(command, stated=list(options_of(kind)), fixed={"question_name": name})
 
 
 @resumable()
@@ -62,24 +65,24 @@ def _about_data(
 ) -> None:  # fmt: skip
     question = question_of(question_name, stated)
     if not runs:
-        about = {"data": lambda: _data_alone(of_images, of_work)}
+        topics = {"data": lambda: _data_alone(of_images, of_work)}
     else:
-        about = _networks(runs, NetworkOptions(), of_images, of_work)
-    _ask_each(question, about, runs or (), as_json=as_json)
+        topics = _networks(runs, NetworkOptions(), of_images, of_work)
+    _ask_each(question, topics, runs or (), as_json=as_json)
 
 
 @resumable()
 def _about_nothing(question_name: str, out: Out = OUT, as_json: Json = False, **stated: Any) -> None:
-    from holdfast.conduct.networks import theory_alone
+    from holdfast.conduct.alone import theory_alone
 
     question = question_of(question_name, stated)
     _ask_each(
-        question, {"theory": lambda: Asked(theory_alone(hold, out=out), None, WorkOptions())}, (), as_json=as_json
+        question, {"theory": lambda: Topic(theory_alone(hold, out=out), None, WorkOptions())}, (), as_json=as_json
     )
 
 
 @dataclass(frozen=True)
-class Asked:
+class Topic:
     """What a question is asked about.
 
     Args:
@@ -94,13 +97,13 @@ class Asked:
 
 
 def _ask_each(
-    question: Question, about: Mapping[str, Callable[[], Asked]], runs: Sequence[Path], *, as_json: bool
+    question: Question, topics: Mapping[str, Callable[[], Topic]], runs: Sequence[Path], *, as_json: bool
 ) -> None:
     """Ask about everything, show the answers together, and name what has none."""
     answers, reports, failed = [], [], dict[str, HoldfastError]()
-    for name, asked in about.items():
+    for name, make_topic in topics.items():
         try:
-            answer, report = _answer(asked(), question, quiet=as_json)
+            answer, report = _answer(make_topic(), question, quiet=as_json)
         except HoldfastError as error:
             failed[name] = error
             continue
@@ -114,34 +117,34 @@ def _ask_each(
         raise typer.Exit(1)
 
 
-def _answer(asked: Asked, question: Question, *, quiet: bool) -> tuple[Answer, str]:
+def _answer(topic: Topic, question: Question, *, quiet: bool) -> tuple[Answer, str]:
     """The answer of one run, and the page with it."""
     from holdfast.conduct.asking import ask_about
     from holdfast.report import write_own_report
 
-    work = asked.work
-    records = ask_about(asked.ready, question, asked.split, batch_size=work.batch_size, trust=work.trust)
-    return drawn(records, quiet=quiet), str(write_own_report(asked.ready.run.path))
+    work = topic.work
+    records = ask_about(topic.ready, question, topic.split, batch_size=work.batch_size, trust=work.trust)
+    return drawn(records, quiet=quiet), str(write_own_report(topic.ready.run.path))
 
 
-def _data_alone(images: ImageOptions, work: WorkOptions) -> Asked:
-    from holdfast.conduct.networks import images_alone
+def _data_alone(images: ImageOptions, work: WorkOptions) -> Topic:
+    from holdfast.conduct.alone import images_alone
 
     refuse_both("analyse", images)
     chosen = chosen_images(images)
     if chosen.source is None:
         raise RecipeError("analyse: expected a RUN, or --data NAME_OR_PATH; see --help")
-    return Asked(images_alone(chosen.source, chosen, hold, out=work.out, data_root=images.data_root), None, work)
+    return Topic(images_alone(chosen.source, chosen, hold, out=work.out, data_root=images.data_root), None, work)
 
 
 def _networks(
     runs: Sequence[Path], network: NetworkOptions, images: ImageOptions, work: WorkOptions
-) -> dict[str, Callable[[], Asked]]:
+) -> dict[str, Callable[[], Topic]]:
     """The network of each run with the requested part of its test images, or the network from elsewhere."""
     refuse_both("analyse", images)
     if not runs:
         elsewhere = NamedNetwork(verb="analyse", network=network, images=images, work=work, runs_checks=False)
-        return {"--model": lambda: Asked(elsewhere.ready(), None, work)}
+        return {"--model": lambda: Topic(elsewhere.ready(), None, work)}
     own = dataclasses.replace(images, subset=None, first=None)  # questions choose among the images of the run
     named = [
         NamedNetwork(verb="analyse", run=run, network=network, images=own, work=work, runs_checks=False)
@@ -150,50 +153,9 @@ def _networks(
     return {str(one.run): partial(_of_run, one, images) for one in named}
 
 
-def _of_run(named: NamedNetwork, images: ImageOptions) -> Asked:
+def _of_run(named: NamedNetwork, images: ImageOptions) -> Topic:
     ready = named.ready()
-    return Asked(ready, _chosen(ready, images), named.work)
-
-
-def _options(kind: Any) -> Iterator[inspect.Parameter]:
-    """The fields of a question as options; values are read as in a recipe."""
-    described, default = fields(kind), defaults(kind)
-    for field in dataclasses.fields(kind):
-        option, note = f"--{dashed(field.name)}", default[field.name]
-        text = _sentence(described[field.name])
-        switch = field.type == "bool"
-        names = [f"{option}/--no-{dashed(field.name)}"] if switch else [option]
-        declared = typer.Option(*names, help=text + (f" [default: {note}]" if note and not switch else ""))
-        yield inspect.Parameter(
-            field.name, inspect.Parameter.KEYWORD_ONLY, default=None,
-            annotation=Annotated[bool | None if switch else str | None, declared],
-        )  # fmt: skip
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
-def question_of(name: str, stated: Mapping[str, Any]) -> Question:
-    """A question with the fields that options state, read as a recipe has them; others have None."""
-    import yaml
-
-    from holdfast.questions.question import Question
-    from holdfast.recipe.strict import parse
-    from holdfast.yaml_text import load_yaml
-
-    values: dict[str, Any] = {}
-    several = {field.name for field in dataclasses.fields(QUESTIONS[name]) if str(field.type).startswith("tuple")}
-    for field, text in stated.items():
-        if text is None:
-            continue
-        try:
-            listed = field in several and "," in text and text[:1] not in "[{"
-            values[field] = load_yaml(f"[{text}]" if listed else text) if isinstance(text, str) else text
-        except yaml.YAMLError:
-            raise RecipeError(f"--{dashed(field)}: expected a value as a recipe has it; got {text!r}") from None
-    question = parse(Question, {name: values}, where=lambda path: _place(name, path), code_allowed=True)
-    return cast("Question", question)
+    return Topic(ready, _chosen(ready, images), named.work)
 
 
 def show(
@@ -230,16 +192,6 @@ def show(
 def _record(one: Answer) -> dict[str, Any]:
     columns = one.rows.drop("run", "weights", "weights_hash", "seed").to_dict(as_series=False) if len(one.rows) else {}
     return {"run": one.run, **dataclasses.asdict(one.key), "records": list(one.records), "columns": columns}
-
-
-def _place(name: str, path: tuple[str, ...]) -> str:
-    inner = path[1:] if path[:1] == (name,) else path
-    return f"--{'.'.join(inner).replace('_', '-')}" if inner else f"analyse {dashed(name)}"
-
-
-def dashed(name: str) -> str:
-    """A name as the command line writes it."""
-    return name.replace("_", "-")
 
 
 def _reports_on_directories(paths: Sequence[Path]) -> Iterator[str]:
@@ -293,8 +245,8 @@ class Commands(TyperGroup):
         cmd_name = dashed(cmd_name)
         name = next((one for one in filter(QUESTIONS.package, QUESTIONS) if dashed(one) == cmd_name), None)
         if name is None:
-            return super().get_command(ctx, cmd_name)
-        own = typer.Typer()
+            return super().get_command(ctx, cmd_name) or section_command(cmd_name)
+        own = typer.Typer(add_completion=False, rich_markup_mode=None)
         try:
             kind = QUESTIONS[name]
             own.command(cmd_name, help=summary(kind))(_command_of(name, kind))
@@ -302,6 +254,25 @@ class Commands(TyperGroup):
             taking_anything = {"ignore_unknown_options": True, "allow_extra_args": True}
             own.command(cmd_name, context_settings=taking_anything, help=f"Cannot be used: {error}.")(_refusal(name))
         return typer.main.get_command(own)
+
+
+def section_command(name: str) -> Any:
+    """The command of a section of the report, which is about stored results alone; None where there is none."""
+    from holdfast.report.page import UNITS
+
+    if (kind := UNITS.get(name)) is None:
+        return None
+
+    def command(runs: Annotated[list[Path], STORED], as_json: Json = False, **stated: Any) -> None:
+        from holdfast.cli.sections import print_section
+        from holdfast.report.find import find_runs
+        from holdfast.report.runs import read_runs
+
+        print_section(name, section_of(name, kind, stated), read_runs(find_runs(runs)), as_json=as_json)
+
+    own = typer.Typer(add_completion=False, rich_markup_mode=None)
+    own.command(name, help=summary(kind))(grouped(command, stated=list(options_of(kind))))
+    return typer.main.get_command(own)
 
 
 def _refusal(name: str) -> Callable[[], None]:
@@ -314,8 +285,9 @@ def _refusal(name: str) -> Callable[[], None]:
 
 
 app = typer.Typer(
-    cls=Commands, help="Measure properties of networks; repeat the command to resume.", no_args_is_help=True
-)
+    cls=Commands, help="Measure properties of networks; repeat the command to resume.", no_args_is_help=True,
+    epilog="Sections of the report, such as optimisers, are commands, too: they need stored results alone.",
+)  # fmt: skip
 for _name in QUESTIONS:
     if not QUESTIONS.package(_name):
         app.command(dashed(_name), help=summary(QUESTIONS[_name]))(_command_of(_name, QUESTIONS[_name]))

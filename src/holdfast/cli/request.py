@@ -13,8 +13,8 @@ from holdfast.cli.locks import hold
 from holdfast.errors import RecipeError
 
 if TYPE_CHECKING:
-    from holdfast.conduct.networks import Images, Request
     from holdfast.conduct.ready import Ready
+    from holdfast.conduct.request import Images, Request
     from holdfast.data.dataset import Source
     from holdfast.runs.foreign import Foreign
     from holdfast.types import Architecture
@@ -67,7 +67,7 @@ class NamedNetwork:
 
     def request(self) -> Request:
         """The same for the library."""
-        from holdfast.conduct.networks import Request
+        from holdfast.conduct.request import Request
         from holdfast.recipe.sweeps import read_checks
 
         return Request(
@@ -126,7 +126,7 @@ def refuse_both(verb: str, images: ImageOptions) -> None:
 
 def chosen_images(images: ImageOptions) -> Images:
     """The requested images."""
-    from holdfast.conduct.networks import Images
+    from holdfast.conduct.request import Images
 
     return Images(source=_source(images), subset=images.subset, first=images.first)
 

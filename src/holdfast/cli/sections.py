@@ -10,6 +10,7 @@ from holdfast.cli.screen import stdout
 from holdfast.errors import RecipeError, unknown
 
 if TYPE_CHECKING:
+    from holdfast.report.page import Unit
     from holdfast.report.runs import RunData
     from holdfast.show.items import Item
 
@@ -48,6 +49,18 @@ def show_sections(names: str, runs: Sequence[RunData], *, as_json: bool) -> None
         return
     for name in chosen:
         draw(_or_where(name, list(units[name].present(runs))), stdout())
+
+
+def print_section(name: str, unit: Unit, runs: Sequence[RunData], *, as_json: bool) -> None:
+    """Print one section, with fields of its own."""
+    from holdfast.show.plain import to_plain
+    from holdfast.show.terminal import draw
+
+    items = list(unit.present(runs))
+    if as_json:
+        echo_json({name: to_plain(items)})
+    else:
+        draw(_or_where(name, items) or [f"{name}: nothing to show for these runs."], stdout())
 
 
 def _or_where(name: str, items: Sequence[Item]) -> Sequence[Item]:

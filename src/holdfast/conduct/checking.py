@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from holdfast.checks import Check
+from holdfast.conduct.jobs import Job, subjects_on_the_way
 from holdfast.conduct.judging import EXAMPLES, judge
-from holdfast.conduct.ready import Ready
+from holdfast.conduct.ready import Ready, to_device
 from holdfast.errors import LedgerError
 from holdfast.evaluation.blocks import evaluations
 from holdfast.evaluation.points import take_over
@@ -44,6 +45,17 @@ def check_all(ready: Ready) -> Iterator[Checking]:
         yield from check_network(ready, subject, how=_remaining(ready.how, started), batch_size=batch_size)
 
 
+def check_epochs(ready: Ready, job: Job) -> Iterator[Checking]:
+    """Try the checks for it on the weights that epochs left on the way, and on those of the last epoch."""
+    checks = job.recipe.epoch_checks
+    if not checks:
+        return
+    ready = replace(ready, checks=checks)
+    for subject in (*subjects_on_the_way(job, ready.splits), ready.subjects[-1]):
+        to_device(subject.model, ready.device)
+        yield from check_network(ready, subject, judged=False)
+
+
 def _remaining(how: EvaluateRecipe, started: float) -> EvaluateRecipe:
     spent = time.monotonic() - started
     return how if how.budget is None else replace(how, budget=Seconds(max(how.budget - spent, 0.0)))
@@ -56,6 +68,7 @@ def check_network(
     how: EvaluateRecipe | None = None,
     points: Path | None = None,
     batch_size: BatchSize | None = None,
+    judged: bool = True,
 ) -> Iterator[Checking]:
     """Run the checks that the ledger lacks on one network, where it is, and judge the numbers.
 
@@ -66,6 +79,7 @@ def check_network(
         points: directory for perturbed images. What the run's ledger holds has left none, so that the checks have a
             ledger of their own there, whose rows are taken over.
         batch_size: shared with other networks, and smaller afterwards if memory ran out.
+        judged: whether verdicts are made.
     """
     run, subject, how = ready.run, subject or ready.subjects[0], how or ready.how
     started, fresh = time.monotonic(), False
@@ -89,7 +103,8 @@ def check_network(
     if fresh:
         spent = run.info().get("seconds", {})
         run.record(seconds={**spent, "evaluate": spent.get("evaluate", 0.0) + time.monotonic() - started})
-    judge(run, subject, ready.splits, ready.checks, ready.seed, batch_size.at_most(EXAMPLES))
+    if judged:
+        judge(run, subject, ready.splits, ready.checks, ready.seed, batch_size.at_most(EXAMPLES))
 
 
 def _record_not_run(run: Run, weights: str, checks: Sequence[Check], not_run: Mapping[str, int]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from holdfast import files
 from holdfast.conduct.ranks import is_first, require_one_machine
 from holdfast.errors import LedgerError
 from holdfast.evaluation.subject import Subject
+from holdfast.models.weights import read_metadata
 from holdfast.recipe.schema import Recipe
 from holdfast.report.find import positions
 from holdfast.runs.code import TrustedCode, resolved
@@ -104,16 +105,34 @@ def subjects_of(job: Job, splits: Splits) -> list[Subject]:
         RecipeError: if the code of a network has changed, and it no longer computes what it did.
     """
     weights = {label: job.load(label) for label in job.run.require_labels()}
-    current = {(label, loaded.card.hash[:12]) for label, loaded in weights.items()}
+    current = {(label, loaded.card.hash[:12]) for label, loaded in weights.items()} | _kept_on_the_way(job.run)
     _forget_replaced(job.run, current)
     forget_others(job.run.path, current)
-    for label, loaded in weights.items():
-        outputs = same_outputs(job.run, label, loaded.card.hash, loaded.model, splits)
-        now = {"sha256": loaded.card.hash, "epoch": loaded.card.epoch, "outputs": outputs}
-        recorded = job.run.info().get("weights", {})
-        if recorded.get(label) != now:
-            job.run.record(weights={**recorded, label: now})
-    return [Subject(loaded.model, job.name, label, loaded.card.hash, job.trust) for label, loaded in weights.items()]
+    return [_subject(job, label, loaded, splits) for label, loaded in weights.items()]
+
+
+def subjects_on_the_way(job: Job, splits: Splits) -> Iterator[Subject]:
+    """The weights of the epochs that were kept on the way, one after the other."""
+    for label in job.run.epoch_labels():
+        yield _subject(job, label, job.load(label), splits)
+
+
+def _kept_on_the_way(run: Run) -> set[tuple[str, str]]:
+    return {(label, read_metadata(run.weights(label)).get("hash", "")[:12]) for label in run.epoch_labels()}
+
+
+def _subject(job: Job, label: str, loaded: Loaded, splits: Splits) -> Subject:
+    """Weights of a run, noted in its facts.
+
+    Raises:
+        RecipeError: if they no longer compute what they did.
+    """
+    outputs = same_outputs(job.run, label, loaded.card.hash, loaded.model, splits)
+    now = {"sha256": loaded.card.hash, "epoch": loaded.card.epoch, "outputs": outputs}
+    recorded = job.run.info().get("weights", {})
+    if recorded.get(label) != now:
+        job.run.record(weights={**recorded, label: now})
+    return Subject(loaded.model, job.name, label, loaded.card.hash, job.trust)
 
 
 def _forget_replaced(run: Run, current: set[tuple[str, str]]) -> None:

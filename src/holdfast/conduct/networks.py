@@ -1,20 +1,18 @@
-"""Networks by the place where they are: a run, a weights file, or one that holdfast did not train; and data alone."""
+"""Networks by the place where they are: a run, a weights file, or one that holdfast did not train."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from holdfast.checks import Check
 from holdfast.conduct.jobs import Job, subjects_of
-from holdfast.conduct.ready import NO_IMAGES, Ready, to_device
-from holdfast.data.dataset import Source
+from holdfast.conduct.ready import Ready, to_device
+from holdfast.conduct.request import Hold, Request
 from holdfast.errors import CheckpointError, DataError, ModelError, RecipeError
 from holdfast.evaluation.subject import Subject, try_out
 from holdfast.recipe import plain
@@ -28,68 +26,6 @@ from holdfast.runs.foreign import Foreign
 from holdfast.runs.identity import refuse_others, same_outputs
 from holdfast.runs.splits import Splits, prepare
 from holdfast.runs.weights import Loaded, load_model
-
-
-@dataclass(frozen=True, kw_only=True)
-class Images:
-    """Which images a network is tested on, where they are not simply those of its run.
-
-    Args:
-        source: where they come from; None for that of the run.
-        subset: how many, drawn at random and balanced over the classes; None for all.
-        first: how many, from the first on; None for all.
-    """
-
-    source: Source | None = None
-    subset: int | None = None
-    first: int | None = None
-
-    def of(self, own: Source) -> DataRecipe | None:
-        """The images where the run has `own`; None for exactly those of the run."""
-        if self == Images():
-            return None
-        return DataRecipe(source=self.source or own, test_subset=self.subset, test_first=self.first)
-
-    @property
-    def part(self) -> str:
-        """Ending of a run's name for the images chosen."""
-        first = "" if self.first is None else f"-first-{self.first}"
-        return first if self.subset is None else f"-{self.subset}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """A network to be made ready, and what to do with it.
-
-    Args:
-        network: the directory of a run, weights by holdfast, or a network that holdfast did not train.
-        images: what to test it on.
-        checks: what to try on it; None for the checks of its run, and for `quick` where it has none.
-        evaluate: fields of `evaluate` that differ from those of its run.
-        name: of a run that is new; None for one after the network and its images.
-        out: directory of runs that are new.
-        data_root: directory with data sets.
-        device: where the network goes.
-        trust: which code that files name may run.
-        fresh: whether earlier results are deleted.
-        runs_checks: whether the checks are run; questions may look at none of them.
-    """
-
-    network: Path | Foreign
-    images: Images = field(default_factory=Images)
-    checks: Sequence[Check] | None = None
-    evaluate: Mapping[str, Any] = field(default_factory=dict)
-    name: str | None = None
-    out: Path = Path("runs")
-    data_root: Path | None = None
-    device: torch.device
-    trust: TrustedCode = False
-    fresh: bool = False
-    runs_checks: bool = True
-
-
-Hold = Callable[[Run], None]
-"""Keeps others out of a run's directory until the work ends."""
 
 
 def make_ready(request: Request, hold: Hold) -> Ready:
@@ -108,39 +44,6 @@ def make_ready(request: Request, hold: Hold) -> Ready:
     for subject in ready.subjects:
         to_device(subject.model, request.device)
     return ready
-
-
-def images_alone(
-    source: Source, images: Images, hold: Hold, *, out: Path = Path("runs"), data_root: Path | None = None
-) -> Ready:
-    """Test images of a data set without a network, with a directory of their own for answers about them.
-
-    Args:
-        source: where they come from.
-        images: which of them.
-        hold: keeps others out of the directory.
-        out: directory of runs.
-        data_root: directory with data sets.
-    """
-    recipe = DataRecipe(source=source, test_subset=images.subset, test_first=images.first)
-    splits = prepare(recipe, 0, data_root)
-    run = Run(out / "data" / f"{splits.name}{images.part}")
-    hold(run)
-    refuse_others(run, splits, remedy="choose another --out")
-    run.record(name=run.path.name, data=splits.facts())
-    return _without_network(run, splits)
-
-
-def theory_alone(hold: Hold, *, out: Path = Path("runs")) -> Ready:
-    """Neither a network nor images, with a directory for answers of theory."""
-    run = Run(out / "theory")
-    hold(run)
-    run.record(name="theory")
-    return _without_network(run, NO_IMAGES)
-
-
-def _without_network(run: Run, splits: Splits) -> Ready:
-    return Ready(run, (), splits, (), EvaluateRecipe(), 0, torch.device("cpu"))
 
 
 def _trained(path: Path) -> bool:

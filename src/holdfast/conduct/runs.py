@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from holdfast.conduct.asking import Asking, ask_about
-from holdfast.conduct.checking import Checking, check_all
+from holdfast.conduct.checking import Checking, check_all, check_epochs
 from holdfast.conduct.jobs import Job, claim_jobs, prepared_images, subjects_of
 from holdfast.conduct.ranks import is_first
 from holdfast.conduct.ready import Ready, default_device, device_named, to_device
@@ -145,8 +145,9 @@ def _require_methods(recipe: Recipe) -> None:
     """Refuse objects of Python in a recipe that break the protocol of their place."""
     if not isinstance(recipe.model, Unresolved | OfRuns):
         require_protocol(Architecture, recipe.model, f"{recipe.name}: model")
-    for number, check in enumerate(recipe.checks):
-        require_check(check, f"{recipe.name}: checks[{number}]")
+    for name in ("checks", "epoch_checks"):
+        for number, check in enumerate(getattr(recipe, name)):
+            require_check(check, f"{recipe.name}: {name}[{number}]")
     if not isinstance(recipe.train.objective, Unresolved):
         require_objective(recipe.train.objective, f"{recipe.name}: train.objective")
 
@@ -251,6 +252,7 @@ def _run_job(job: Job, splits: Splits, device: torch.device | None) -> Iterator[
     for subject in ready.subjects:
         to_device(subject.model, place)
     yield from check_all(ready)
+    yield from check_epochs(ready, job)
     for question in recipe.analyses:
         yield from ask_about(ready, question, trust=job.trust)
     yield Finished(job)

@@ -77,8 +77,20 @@ def run_batch(
     columns = {
         "example": part.index, "label": y, "prediction": prediction, "correct": prediction == y, "loss": loss,
         "distance": distance, "queries": counts, "seconds": _seconds(started, counts),
+        "rank": rank_of(logits, y, prediction),
     }  # fmt: skip
     return _noted(_rows(columns, norm=type(threat).__name__.lower(), radius=None), notes), x, z
+
+
+def rank_of(logits: Tensor, y: Tensor, prediction: Tensor) -> Tensor:
+    """The place of the label among the classes by their logits, (N,): 1 if and only if it is predicted.
+
+    Of equal logits the class that comes first has the better place.
+    """
+    own = logits.gather(1, y[:, None])
+    earlier = torch.arange(logits.shape[1], device=y.device) < y[:, None]
+    ahead = ((logits > own) | ((logits == own) & earlier)).sum(1)
+    return torch.where(prediction == y, 0, ahead.clamp(min=1)) + 1
 
 
 def _noted(rows: Sequence[Row], notes: Sequence[str | None]) -> list[Row]:
@@ -102,7 +114,7 @@ def _certify(model: Classifier, part: Split, x: Tensor, y: Tensor, certifier: Ce
         "example": part.index, "label": y, "prediction": certificate.prediction, "correct": certificate.prediction == y,
         "distance": torch.zeros_like(radius), "radius": radius, "queries": counts, "seconds": _seconds(started, counts),
     }  # fmt: skip
-    return _rows(columns, norm=certifier.norm, loss=None)
+    return _rows(columns, norm=certifier.norm, loss=None, rank=None)
 
 
 def _seconds(started: float, counts: Tensor) -> Tensor:

@@ -15,6 +15,8 @@ so that the bound holds in exact arithmetic of the weights as they are stored (`
 Reference:
     Szegedy et al., Intriguing properties of neural networks, ICLR 2014, arXiv:1312.6199, section 4.3.
     Tsuzuku, Sato, Sugiyama, Lipschitz-Margin Training, NeurIPS 2018, arXiv:1802.04034.
+    Gouk, Frank, Pfahringer, Cree, Regularisation of neural networks by enforcing Lipschitz continuity, Machine Learning
+    110, 2021, arXiv:1804.04368 (the plain product of the norms of layers).
 """
 
 from __future__ import annotations
@@ -68,6 +70,7 @@ def lipschitz_bound(
     norm: Norm = "l2",
     lower_steps: int = 0,
     power_steps: int = 0,
+    merge: bool = True,
     rng: Streams | None = None,
 ) -> LipschitzBound:
     r"""Enclose the constant :math:`K_p` with :math:`\|f(x) - f(z)\|_p \le K_p \|x - z\|_p` for all :math:`x, z`.
@@ -80,6 +83,8 @@ def lipschitz_bound(
         norm: :math:`\ell_p` of inputs and outputs.
         lower_steps: steps of the search for the lower bound; 0 for none.
         power_steps: maximum of iterations for the estimate of each layer whose norm is only bounded; 0 for none.
+        merge: whether neighbouring linear layers count as one where that has a formula; without, the bound is the
+            product of the norms of all layers, as Gouk et al. compute it.
         rng: randomness of the lower bound.
 
     Raises:
@@ -91,7 +96,7 @@ def lipschitz_bound(
         raise ValueError(f"lipschitz_bound: expected a batch of images, got a tensor of shape {tuple(x.shape)}")
     if not isinstance(model, nn.Module):
         raise ModelError(f"lipschitz bound: expected an nn.Module, got a {type(model).__name__}")
-    tally = Tally(norm, power_steps)
+    tally = Tally(norm, power_steps, merge)
     result = followed(tally, model, x)
     upper = tally.settle(result)
     lower = lipschitz_lower(model, x, norm=norm, steps=lower_steps, rng=rng) if lower_steps else None

@@ -51,11 +51,13 @@ class Tally:
     Args:
         norm: norm of inputs and outputs.
         power_steps: maximum of iterations for the estimate of a norm that is only bounded.
+        merge: whether neighbouring linear layers count as one where that has a formula.
         layers: the entries, in the order of the forward pass.
     """
 
     norm: Norm
     power_steps: int = 0
+    merge: bool = True
     layers: list[LayerBound] = field(default_factory=list)
 
     def record(self, name: str, kind: str, bound: float, norm: OperatorNorm) -> float:
@@ -193,7 +195,7 @@ class Site:
         size, gain = self.size(value), layer.absolute().of(self.norm)
         fresh = value.fresh * gain + self._rounded(layer.terms, size * (2 * gain) + Rounding(offset))
         pending, step = list(value.pending), Step(self.name, self.kind, layer)
-        while pending and (one := merged(pending[-1].map, step.map)) is not None:
+        while self.tally.merge and pending and (one := merged(pending[-1].map, step.map)) is not None:
             step = step.after(pending.pop(), one)
         return Value(
             self.output,

@@ -185,6 +185,7 @@ class TrainRecipe:
             `{seed}` in it stands for the seed of the run.
         freeze: `features` trains the head alone, on features that stay as they are, statistics of BatchNorm included;
             beside `init_from` the head keeps its fresh weights, and the other run may have had other classes.
+        keep_every: also keep the weights of every so many epochs, to follow how robustness changes during training.
     """
 
     objective: Objective = field(default_factory=Standard)
@@ -201,9 +202,10 @@ class TrainRecipe:
     fabric: FabricRecipe = field(default_factory=FabricRecipe)
     init_from: str | None = None
     freeze: Freeze | None = None
+    keep_every: int | None = None
 
     def __post_init__(self) -> None:
-        _at_least(1, epochs=self.epochs, batch_size=self.batch_size)
+        _at_least(1, epochs=self.epochs, batch_size=self.batch_size, keep_every=self.keep_every)
         if max(self.epochs, self.batch_size) > MOST:
             raise ValueError(f"epochs and batch_size must be at most {MOST:,}, got {self.epochs} and {self.batch_size}")
         _at_least(0, warmup=self.warmup)
@@ -259,6 +261,7 @@ class Recipe:
         checks: what to try on it.
         evaluate: how the checks run.
         analyses: what to ask about it after the checks.
+        epoch_checks: what to try on the weights that `train.keep_every` keeps, and on those of the last epoch.
     """
 
     name: str
@@ -269,6 +272,7 @@ class Recipe:
     checks: tuple[Check, ...] = (Clean(),)
     evaluate: EvaluateRecipe = field(default_factory=EvaluateRecipe)
     analyses: tuple[Question, ...] = ()
+    epoch_checks: tuple[Check, ...] = ()
 
     def __post_init__(self) -> None:
         parts = self.name.split("/")
@@ -281,6 +285,8 @@ class Recipe:
             raise ValueError("selection.patience needs data.validation > 0")
         if not self.checks:
             raise ValueError("checks: at least one expected")
+        if self.epoch_checks and self.train.keep_every is None:
+            raise ValueError("epoch_checks: expected train.keep_every, the epochs from one check to the next; got none")
         require_fitting_labels(self.data.augment, self.train.objective)
         refuse_theory(self.analyses)
         if not getattr(self.model, "trainable", True):

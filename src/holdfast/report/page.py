@@ -17,8 +17,11 @@ from holdfast.report.composed import Components
 from holdfast.report.corruptions import Corruptions
 from holdfast.report.curves import Budgets
 from holdfast.report.distances import SmallestDistances
+from holdfast.report.epochs import Epochs
 from holdfast.report.examples import Galleries
+from holdfast.report.first_answers import FirstAnswers
 from holdfast.report.maps import Maps
+from holdfast.report.optimisers import Optimisers
 from holdfast.report.plane import Plane
 from holdfast.report.provenance import Provenance
 from holdfast.report.runs import RunData, of_stored_answers
@@ -59,6 +62,7 @@ UNITS: Mapping[str, Any] = {
     "unfinished": Unfinished,
     "trust": Trust,
     "accuracy": Accuracy,
+    "top": FirstAnswers,
     "yields": Components,
     "robustness": Budgets,
     "distances": SmallestDistances,
@@ -67,11 +71,13 @@ UNITS: Mapping[str, Any] = {
     "corruptions": Corruptions,
     "band-noise": NoiseInBands,
     "maps": Maps,
+    "optimisers": Optimisers,
     "comparison": Comparisons,
     "class-accuracy": ClassAccuracies,
     "confusion": Confusion,
     "gallery": Galleries,
     "spectra": PerturbationSpectra,
+    "epochs": Epochs,
     "training": Training,
     "provenance": Provenance,
 }

@@ -17,6 +17,7 @@ from holdfast.facts import checked_epoch, checked_facts
 from holdfast.json_text import parse_json_object
 from holdfast.questions.answers import Answer, Answers, Store
 from holdfast.report.gallery import Gallery, read_galleries
+from holdfast.results.labels import epoch_of
 from holdfast.results.ledger import SCHEMA, Ledger, is_graded
 from holdfast.results.recorded_checks import Check, checks_of
 from holdfast.results.worst_case import attempts
@@ -44,6 +45,7 @@ class RunData:
         verdicts: on whether the numbers can be trusted, as stored; empty when nobody asked.
         graded: rows of corruptions by kind and severity.
         graded_galleries: their images.
+        epoch_rows: rows of weights that epochs left on the way.
         answered: answers to questions, as stored.
         outdated: names of questions whose answers an earlier version stored in another form.
     """
@@ -57,6 +59,7 @@ class RunData:
     verdicts: tuple[Stored, ...] = ()
     graded: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SCHEMA))
     graded_galleries: tuple[Gallery, ...] = ()
+    epoch_rows: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SCHEMA))
     answered: tuple[Answer, ...] = ()
     outdated: tuple[str, ...] = ()
 
@@ -131,6 +134,10 @@ def read_run(path: Path) -> RunData:
     if rows.is_empty():
         raise LedgerError(f"{path / 'ledger'}: expected results, got parts without rows; evaluate again")
     recipe = path / "recipe.yaml"
+    on_the_way = [label for label in rows["weights"].unique() if epoch_of(label) is not None]
+    epoch_rows, rows = (rows.filter(pl.col("weights").is_in(on_the_way) == among) for among in (True, False))
+    if rows.is_empty():
+        raise LedgerError(f"{path / 'ledger'}: expected results of the last weights; evaluate again")
     graded = rows.filter(is_graded())
     others = rows.filter(~is_graded())
     if others.is_empty():
@@ -147,6 +154,7 @@ def read_run(path: Path) -> RunData:
             galleries=tuple(shown for shown in galleries if shown.check not in names),
             verdicts=tuple(read_verdicts(path)),
             graded=graded,
+            epoch_rows=epoch_rows,
             graded_galleries=tuple(shown for shown in galleries if shown.check in names),
             answered=tuple(Store(path).read_all()),
             outdated=tuple(Store(path).earlier()),
@@ -229,8 +237,10 @@ def _class_names(run: RunData) -> tuple[str, ...]:
 
 
 def _labelled(run: RunData, label: str) -> RunData:
-    rows, graded = (frame.with_columns(run=pl.lit(label)) for frame in (run.rows, run.graded))
-    return replace(run, label=label, rows=rows, graded=graded)
+    rows, graded, on_the_way = (
+        frame.with_columns(run=pl.lit(label)) for frame in (run.rows, run.graded, run.epoch_rows)
+    )
+    return replace(run, label=label, rows=rows, graded=graded, epoch_rows=on_the_way)
 
 
 def _preference(weights: str) -> tuple[int, str]:

@@ -47,6 +47,7 @@ SCHEMA: dict[str, Any] = {
     "seed": pl.Int64,
     "by": pl.String,  # which component of a composed attack broke the example; null for other checks
     "steps": pl.List(STEP),  # what each of its components did to the example, in the order of running; else null
+    "rank": pl.Int32,  # of the label among the classes, 1 for the largest logit; null for certifiers
     "not_run": pl.String,  # why the attack, or a component, could not run on an example that is right; else null
     **TRAITS,  # what the check is, see `holdfast.traits.Traits`
 }
@@ -63,7 +64,7 @@ MOST_SEVERITY = 1000
 MOST_CLASSES = 100_000
 """A larger label is no number of a class."""
 
-ADDED = ("not_run", *TRAITS)
+ADDED = ("rank", "not_run", *TRAITS)
 """Columns that older ledgers do not have: null, or implied by name and fields of the check."""
 
 
@@ -136,6 +137,8 @@ def _read_part(path: Path) -> pl.DataFrame:
     frame = from_parquet(content, f"{path}: expected a Parquet part of a ledger", "delete it and evaluate again")
     frame = frame.with_columns(pl.lit(None, SCHEMA[name]).alias(name) for name in ADDED if name not in frame.columns)
     frame = with_access(frame)
+    if set(frame.columns) == set(SCHEMA):  # what was added comes last
+        frame = frame.select(list(SCHEMA))
     if list(frame.columns) != list(SCHEMA):
         raise LedgerError(f"{path}: expected the columns {', '.join(SCHEMA)}; got {', '.join(frame.columns)}")
     schema = frame.schema  # which Polars makes anew whenever it is asked for
@@ -158,6 +161,8 @@ def _require_values(path: Path, frame: pl.DataFrame) -> None:
         if low < lowest or (name != "example" and high >= MOST_CLASSES):
             limit = f"{lowest} or more" if name == "example" else f"{lowest} to {MOST_CLASSES - 1}"
             raise LedgerError(f"{path}: expected {limit} in the column {name}; got {low!r} to {high!r}")
+    if (first := frame.filter((pl.col("rank") < 1) | (pl.col("rank") > MOST_CLASSES))["rank"]).len():
+        raise LedgerError(f"{path}: expected 1 to {MOST_CLASSES} in the column rank; got {first[0]}")
     for name in FINITE:
         if (values := frame.filter(~pl.col(name).is_finite())[name]).len():
             raise LedgerError(f"{path}: expected finite numbers in the column {name}; got {values[0]}")

@@ -25,12 +25,14 @@ from holdfast.recipe import plain
 from holdfast.recipe.plain import to_yaml
 from holdfast.recipe.schema import Recipe
 from holdfast.recipe.stored import parse_stored
+from holdfast.results.labels import epoch_label, epoch_of
 from holdfast.results.ledger import Ledger
 from holdfast.yaml_text import load_yaml
 
 FREE = (
     "analyses",
     "checks",
+    "epoch_checks",
     "evaluate.batch_size",
     "evaluate.budget",
     "evaluate.channels_last",
@@ -90,6 +92,11 @@ class Run:
         stored = [label for label in ("best", "last") if self.weights(label).exists()]
         contents = {label: read_metadata(self.weights(label)).get("hash") for label in stored}
         return [label for n, label in enumerate(stored) if contents[label] not in [contents[o] for o in stored[:n]]]
+
+    def epoch_labels(self) -> list[str]:
+        """The weights of epochs that were kept on the way, in the order of training."""
+        names = {path.stem: epoch_of(path.stem) for path in self.path.glob("epoch-*.safetensors")}
+        return [epoch_label(epoch) for epoch in sorted(epoch for epoch in names.values() if epoch is not None)]
 
     def require_labels(self) -> list[str]:
         """The weights there are, as `labels` has them.

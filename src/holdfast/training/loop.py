@@ -19,6 +19,7 @@ from holdfast.objectives.threat_warmup import has_growing_threat, warmup_share
 from holdfast.objectives.weight_penalty import with_l1
 from holdfast.optim.schedules import multiplier
 from holdfast.recipe.schema import Recipe
+from holdfast.results.labels import epoch_label
 from holdfast.rng import Streams
 from holdfast.runs.code import TrustedCode, resolved
 from holdfast.runs.directory import Run
@@ -228,12 +229,18 @@ class _Loop:
         epoch = Epoch(number, self.step, lr, means, scores, best, seconds, self._cost(), alarm, halved)
         if self.fabric.is_global_zero:
             self.lines.append(line(epoch))
-            self._keep_weights(["best", "last"] if verdict.best else ["last"], weights, number)
+            self._keep_weights(self._labels(number, best=verdict.best), weights, number)
             self.files[self.run.metrics] = b"".join(self.lines)
         self.finished, self.prepared, self.tally = number, False, Tally()
         self._keep_state()
         self.files.flush(at_once=self.done)
         return epoch
+
+    def _labels(self, number: int, *, best: bool) -> list[str]:
+        """What the weights of an epoch are kept as."""
+        every = self.recipe.train.keep_every
+        between = every is not None and number % every == 0 and number < self.recipe.train.epochs
+        return [*(["best"] if best else []), "last", *([epoch_label(number)] if between else [])]
 
     def keep(self) -> Iterator[Preparation]:
         """Save the weights that there are, once, after the fit that a composite may ask for."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -9,11 +10,11 @@ from holdfast.questions.answers import Answer, Answers
 from holdfast.questions.fourier_map import RADIUS, THIRDS, by_radius, fourier_map, in_thirds, independent, signed
 from holdfast.questions.gradient_spectrum import first_order_map
 from holdfast.questions.presenting import answered, number, of_each_kind, share
+from holdfast.resampling import rank_correlation
 from holdfast.show.chart import Chart, Curve
 from holdfast.show.items import Item
 from holdfast.show.numbers import count, decimal, percent, short
 from holdfast.show.table import Cell, Table
-from holdfast.statistics import rank_correlation
 
 EXPLANATION = (
     "The share of wrong answers when a wave of one frequency is added to the images, for every frequency, the lowest "
@@ -25,6 +26,11 @@ FIRST_ORDER = (
     "one backward pass for each image. Its rank correlation with the errors says how well it predicts their order; "
     "that of the errors on one half of the images with those on the other half says how well the order is known at all."
 )
+
+
+def _correlation(first: Sequence[float], second: Sequence[float]) -> float | None:
+    value = rank_correlation(first, second)
+    return None if math.isnan(value) else value
 
 
 @dataclass(frozen=True)
@@ -65,13 +71,13 @@ class Shown:
     @property
     def correlation(self) -> float | None:
         """Of the ranks of both maps; None where one is constant."""
-        return rank_correlation(self.first_order[: len(self.errors)], self.errors)
+        return _correlation(self.first_order[: len(self.errors)], self.errors)
 
     @property
     def agreement(self) -> float | None:
         """Of the ranks of the errors on the two halves of the images; None where one is constant or empty."""
         first, second = ([value for record in self.answer.records[1:] for value in record["halves"][n]] for n in (0, 1))
-        return None if None in second else rank_correlation(first, second)
+        return None if None in second else _correlation(first, second)
 
 
 def presentation(answers: Answers) -> Iterator[Item]:
