@@ -389,6 +389,11 @@ def test_a_radius_of_exactly_zero_is_no_radius(sampling, alpha):
     assert sampling.falls_short(question(n=21, alpha=alpha)) is None
 
 
+def test_what_could_reach_a_radius_of_exactly_zero_at_best_is_hopeless():
+    assert FullRadius().first(counted(5, 0, 5), question(n=20, alpha=2.0**-20)).tolist() == [0]
+    assert FullRadius().first(counted(5, 0, 5), question(n=21, alpha=2.0**-20)).tolist() == [21]
+
+
 def test_the_largest_radius_may_be_the_one_that_all_copies_prove():
     asked = question(n=1_000)
     agreed = float(Decision(radii=RADII).radius(unanimous(1_000), asked)[0])
