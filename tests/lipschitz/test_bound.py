@@ -691,6 +691,14 @@ def test_a_series_is_an_image_of_height_one(layer):
     assert entry.estimate == entry.norm
 
 
+@pytest.mark.parametrize("mode", ["replicate", "circular", "reflect"])
+def test_the_margins_of_a_series_are_copies_along_its_length_alone(mode):
+    layer = nn.Conv1d(2, 2, 1, padding=1, padding_mode=mode, groups=2, bias=False).double()
+    with torch.no_grad():
+        layer.weight.fill_(1)
+    assert bounds(layer, (2, 4)) == pytest.approx([2, math.sqrt(2), 1])
+
+
 def test_a_factor_of_one_is_none():
     found = lipschitz_bound(Function(lambda self, x: x * torch.ones(6, dtype=x.dtype)), images(1, (6,)))
     assert found.upper == 1

@@ -84,9 +84,9 @@ class Tally:
 
     def _pairs(self, value: Value) -> Pairs | None:
         """The same after the pending layer, if it is a matrix or one factor for all outputs."""
-        if value.tensor.dim() != 2:
+        if value.tensor.dim() != 2 or len(value.pending) != 1:
             return None
-        (last,) = value.pending  # linear layers of vectors merge
+        (last,) = value.pending
         if isinstance(last.map, Dense):
             bound, weight, slack = value.bound, last.map.weight, ALPHA[self.norm] * last.slack.of(self.norm)
             return lambda: outward(bound, ELEMENTARY) * (row_differences(weight, self.norm) + slack)

@@ -31,6 +31,6 @@ def margins(padding: str | int | Sequence[int], kernel: Pair, dilation: Pair) ->
 def spread(site: Site, value: Value) -> float:
     """How much longer a value becomes when it is broadcast to the output."""
     shape = site.output.shape
-    if len(shape) != value.tensor.dim():
+    if len(shape) != value.tensor.dim() or shape[0] != len(value.tensor):
         raise site.refuse(f"broadcasts {tuple(value.tensor.shape)} to {tuple(shape)}, across the examples")
     return repeated(shape.numel() // value.tensor.numel(), site.norm)
