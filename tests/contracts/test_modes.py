@@ -21,6 +21,7 @@ from holdfast.questions.curvature.measurement import in_units, input_curvature, 
 from holdfast.questions.features.measurement import feature_layers, layer_names, layers_of
 from holdfast.questions.flatness.measurement import flatness
 from holdfast.questions.gradient_spectrum.measurement import gradient_maps
+from holdfast.questions.lipschitz import weight_norm
 from holdfast.questions.mixing.measurement import (
     attacked,
     attempts,
@@ -92,6 +93,7 @@ ANALYSES = {
     right_answers: lambda model: right_answers([model], X, Y),
     tried: lambda model: tried(mixed(model), attempts(PLAN, mixed(model), PGD_STEP), X, Y),
     gradient_sizes: lambda model: gradient_sizes(model, model, X, Linf(0.1)),
+    weight_norm: weight_norm,
     mixing_measures: lambda model: mixing_measures(PLAN, (model, model), mixed(model), PGD_STEP, X, Y),
 }
 
