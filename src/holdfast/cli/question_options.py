@@ -48,9 +48,13 @@ def question_of(name: str, stated: Mapping[str, Any]) -> Question:
 
 def section_of(name: str, kind: Any, stated: Mapping[str, Any]) -> Any:
     """A section of the report with the fields that options state; others have None."""
+    values = _values(kind, stated)
+    if not values:
+        return kind()  # reading values needs torch, which takes longer than all else
+
     from holdfast.recipe.strict import parse
 
-    return parse(kind, _values(kind, stated), where=lambda path: _place(name, path))
+    return parse(kind, values, where=lambda path: _place(name, path))
 
 
 def _values(kind: Any, stated: Mapping[str, Any]) -> dict[str, Any]:

@@ -37,6 +37,10 @@ class Checking:
     subject: Subject
     block: Block
 
+    def __str__(self) -> str:
+        name, block = f"{self.subject.run} ({self.subject.weights})", self.block
+        return f"check {name}  {block.check}  {block.done} of {block.total} images x checks"
+
 
 def check_all(ready: Ready) -> Iterator[Checking]:
     """Check all networks of a run, in the time that there is for all of them."""

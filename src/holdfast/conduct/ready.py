@@ -71,10 +71,12 @@ def device_named(name: torch.device | str, where: str = "device") -> torch.devic
     Raises:
         RecipeError: if this machine has no such device.
     """
+    kind = str(name).partition(":")[0]
+    if kind not in KINDS:
+        known = ", ".join(KINDS)
+        raise RecipeError(f"{where}: expected a device of this machine, such as cpu; got '{name}' (known: {known})")
     try:
         device = torch.device(name)
-        if device.type not in KINDS:
-            raise RuntimeError(f"known: {', '.join(KINDS)}")
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         line = str(error).strip().partition("\n")[0]
