@@ -54,7 +54,7 @@ def section_of(name: str, kind: Any, stated: Mapping[str, Any]) -> Any:
 
 
 def _values(kind: Any, stated: Mapping[str, Any]) -> dict[str, Any]:
-    """The stated options, read as a recipe has them."""
+    """The stated options, read as in a recipe."""
     import yaml
 
     from holdfast.yaml_text import load_yaml
