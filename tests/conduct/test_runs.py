@@ -85,7 +85,7 @@ def with_a_broken_variant(verb, path):
     """What a command prints for machines about a recipe of which one variant fails."""
     done = command(verb, "tiny.yaml", "--json", cwd=written(BROKEN, path))
     assert done.code == 1
-    assert "tiny/broken/seed-0 failed, the other runs go on: " in done.err
+    assert "tiny/broken/seed-0 failed (the other runs continue): " in done.err
     output = json.loads(done.out)
     assert list(output["failed"]) == ["tiny/broken/seed-0"]
     assert "expected a finite loss" in output["failed"]["tiny/broken/seed-0"]

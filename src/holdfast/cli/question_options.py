@@ -58,7 +58,7 @@ def section_of(name: str, kind: Any, stated: Mapping[str, Any]) -> Any:
 
 
 def _values(kind: Any, stated: Mapping[str, Any]) -> dict[str, Any]:
-    """The stated options, read as a recipe has them."""
+    """The stated options, read as in a recipe."""
     import yaml
 
     from holdfast.yaml_text import load_yaml
@@ -72,7 +72,7 @@ def _values(kind: Any, stated: Mapping[str, Any]) -> dict[str, Any]:
             listed = field in several and "," in text and text[:1] not in "[{"
             values[field] = load_yaml(f"[{text}]" if listed else text) if isinstance(text, str) else text
         except yaml.YAMLError:
-            raise RecipeError(f"--{dashed(field)}: expected a value as a recipe has it; got {text!r}") from None
+            raise RecipeError(f"--{dashed(field)}: expected a value as in a recipe; got {text!r}") from None
     return values
 
 

@@ -155,7 +155,7 @@ def _source(images: ImageOptions) -> Source | None:
 
 
 def _architecture(model: str) -> Architecture:
-    """The network of `--model`: `kind:name`, a name of the registry, or a mapping as a recipe has it."""
+    """The network of `--model`: `kind:name`, a name of the registry, or a mapping as in a recipe."""
     from holdfast.recipe.schema import FAMILIES
     from holdfast.recipe.strict import parse
     from holdfast.types import Architecture

@@ -50,7 +50,7 @@ def check_all(ready: Ready) -> Iterator[Checking]:
 
 
 def check_epochs(ready: Ready, job: Job) -> Iterator[Checking]:
-    """Try the checks for it on the weights that epochs left on the way, and on those of the last epoch."""
+    """Try the checks for it on the weights kept during training, and on those of the last epoch."""
     checks = job.recipe.epoch_checks
     if not checks:
         return

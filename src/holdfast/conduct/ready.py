@@ -54,7 +54,7 @@ def to_device(model: Any, device: torch.device) -> None:
 
 
 def default_device() -> torch.device:
-    """The first GPU, else the CPU."""
+    """The first GPU or, without one, the CPU."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 

@@ -118,7 +118,8 @@ def run(
         only: variants to run; empty for all.
         data_root: directory with data sets.
         fresh: whether to delete what is there first.
-        device: where to train and check; None for the recipe's accelerator, and for the first GPU, else the CPU.
+        device: where to train and check; None for the recipe's accelerator, by default the first GPU or, without
+            one, the CPU.
         trust: whether the code that the recipe names may run.
 
     Yields:

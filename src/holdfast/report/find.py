@@ -13,7 +13,7 @@ from holdfast.json_text import parse_json_object
 
 
 def find_runs(paths: Sequence[Path]) -> list[Path]:
-    """The run directories among and below the paths, in the order of their recipe, else of name."""
+    """The run directories among and below the paths, in the order of their recipe or, failing that, of their names."""
     runs: list[Path] = []
     for path in paths:
         below = [path] if (path / "ledger").is_dir() else [p.parent for p in path.rglob("ledger") if p.is_dir()]
