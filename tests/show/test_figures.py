@@ -50,8 +50,8 @@ def test_a_logarithmic_axis_of_values_has_powers_of_ten_where_they_are_several()
 
 def test_positions_may_be_shares_and_values_need_not_begin_at_zero() -> None:
     drawn = layout(Chart("", "", (CURVE,), True, whole=False, x_share=True, from_zero=False))
-    assert drawn["xaxis"]["tickformat"] == drawn["yaxis"]["tickformat"] == ".0%"
-    assert drawn["yaxis"]["rangemode"] == "normal"
+    assert drawn["xaxis"]["tickformat"] == drawn["yaxis"]["tickformat"] == ".1~%"
+    assert drawn["xaxis"]["rangemode"] == drawn["yaxis"]["rangemode"] == "normal"
     assert layout(Chart("", "", (CURVE,), True))["yaxis"]["rangemode"] == "tozero"
 
 

@@ -17,6 +17,7 @@ from holdfast.report.shares import Share, share_of
 from holdfast.report.worst_cases import all_threats, worst_cases
 from holdfast.results.recorded_checks import Budget
 from holdfast.results.summaries import accuracies
+from holdfast.show.axes import PERCENT
 from holdfast.show.chart import Chart, Curve
 from holdfast.show.figures import COLOURS, DASHES, Figure, Key, figure, plain
 from holdfast.show.items import Details, Item, Note
@@ -120,7 +121,7 @@ def plane_chart(points: Sequence[Point], lines: Sequence[Mixture], labels: Seque
     dots = [_dot(trace, point) for trace, point in zip(made.spec["data"], points, strict=True)]
     drawn = [trace for number, one in enumerate(lines) for trace in _line(one, number)]
     layout = made.spec["layout"]
-    x = {**layout["xaxis"], "rangemode": "normal", "tickformat": ".0%"}
+    x = {**layout["xaxis"], "rangemode": "normal", "tickformat": PERCENT}
     y = {**layout["yaxis"], "title": {"text": "right in the worst case", "font": {"size": 13}, "standoff": 8}}
     keys = (*made.keys, *(_line_key(one, number) for number, one in enumerate(lines)))
     spec = {"data": [*drawn, *dots], "layout": {**layout, "xaxis": x, "yaxis": y}}

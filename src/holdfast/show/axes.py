@@ -22,6 +22,9 @@ AXIS = {
     "fixedrange": True,
 }
 
+PERCENT = ".1~%"
+"""Shares as ticks: with a decimal where neighbouring ticks need one."""
+
 
 def plain(text: str) -> str:
     """Text for plotly, which reads tags and entities in labels; control characters are written out."""
@@ -33,16 +36,16 @@ def x_axis(chart: Chart) -> dict[str, Any]:
     title = {"text": plain(chart.x_title), "font": {"size": 13}, "standoff": 8}
     return (
         AXIS
-        | {"title": title, "rangemode": "tozero"}
+        | {"title": title, "rangemode": "normal" if chart.x_share and not chart.from_zero else "tozero"}
         | (_named(chart.ticks) if chart.ticks else {})
-        | ({"tickformat": ".0%"} if chart.x_share else {})
+        | ({"tickformat": PERCENT} if chart.x_share else {})
         | (LOGARITHMIC | _few_ticks(chart) if chart.log_x else {})
     )
 
 
 def y_axis(chart: Chart) -> dict[str, Any]:
     """The axis of values."""
-    share = {"range": [0, 1.02], "tickformat": ".0%", "dtick": 0.2} if chart.whole else {"tickformat": ".0%"}
+    share = {"range": [0, 1.02], "tickformat": ".0%", "dtick": 0.2} if chart.whole else {"tickformat": PERCENT}
     return (
         AXIS
         | {"rangemode": "tozero" if chart.from_zero else "normal"}
