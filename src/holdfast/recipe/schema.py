@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NewType
 
 from holdfast.attacks.schedule import StepSchedule
+from holdfast.attacks.stages.stage import Stage
 from holdfast.certify.sampling import Sampling
 from holdfast.checks import Check
 from holdfast.corruptions.noise import Clean
@@ -28,6 +29,7 @@ from holdfast.families import (
     QUESTIONS,
     SAMPLINGS,
     SCHEDULES,
+    STAGES,
     STEP_SCHEDULES,
     THREATS,
 )  # fmt: skip
@@ -62,6 +64,7 @@ FAMILIES: dict[Any, Registry[Any]] = {
     Sampling: SAMPLINGS,
     Schedule: SCHEDULES,
     Source: DATASETS,
+    Stage: STAGES,
     StepSchedule: STEP_SCHEDULES,
     Threat: THREATS,
 }
