@@ -79,15 +79,15 @@ def test_without_stages_it_is_pgd_that_keeps_the_last_point():
 
 
 def test_it_goes_to_the_end_and_never_looks_back():
-    asked = []
+    batches = []
 
     def lost(z):
-        asked.append(len(z))
+        batches.append(len(z))
         return torch.stack((z.flatten(1).sum(1), 100 + z.flatten(1).sum(1) * 2), 1)
 
     attack = replace(MI, steps=7)
     attack(lost, images(5), torch.zeros(5, dtype=torch.int64))
-    assert asked == [5] * 7
+    assert batches == [5] * 7
     assert Transfer(attack=attack, source="run").attack == attack
 
 
@@ -237,8 +237,8 @@ def test_is_torchattacks_step_for_step(name, ours, targeted):
         if targeted:
             theirs.set_mode_targeted_by_label(quiet=True)
         expected = theirs(x, y if target is None else target)
-        found = replace(ours, steps=steps, step_size=2 / 255)(model, x, y, target=target)
-        torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+        result = replace(ours, steps=steps, step_size=2 / 255)(model, x, y, target=target)
+        torch.testing.assert_close(result, expected, rtol=0, atol=1e-12)
 
 
 @with_torchattacks
@@ -266,12 +266,12 @@ def test_variance_tuning_with_their_noise_is_torchattacks_step_for_step(name, ou
         return z + noise[-1]
 
     monkeypatch.setattr(Linf, "sample_within", recorded)
-    found = ours(model, x, y)
+    result = ours(model, x, y)
     given = iter(noise)
     monkeypatch.setattr(torch.Tensor, "uniform_", lambda *_: next(given))
     expected = getattr(package(), name)(model, steps=6)(x, y)
     assert next(given, None) is None
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+    torch.testing.assert_close(result, expected, rtol=0, atol=1e-12)
 
 
 class Shrunk(nn.Module):

@@ -4,7 +4,7 @@ import torch.nn.functional as F
 
 from holdfast.attacks.search import Aim
 from holdfast.attacks.stages import Climb, InputDiversity
-from holdfast.attacks.stages.input_diversity import _framed, interpolation
+from holdfast.attacks.stages.input_diversity import _framed, interpolation, resized_side
 from holdfast.losses import cross_entropy
 from holdfast.rng import Streams
 from holdfast.threat import Linf
@@ -44,13 +44,13 @@ def test_the_slope_is_the_gradient_through_the_change(rate):
         seen.append(z)
         return made.gradient_of(model)(z)
 
-    found = stage(slope, made, Streams(3, "a", 5))(x)
+    result = stage(slope, made, Streams(3, "a", 5))(x)
     rows, columns = stage._draw(x, Streams(3, "a", 5))
     z = x.clone().requires_grad_()
     changed = rows @ z @ columns.mT
     assert torch.equal(seen[0], changed)
     (expected,) = torch.autograd.grad(cross_entropy(model(changed), y).sum(), z)
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+    torch.testing.assert_close(result, expected, rtol=0, atol=1e-12)
     assert not torch.equal(seen[0], x)
 
 
@@ -79,10 +79,16 @@ def test_half_of_the_images_stay_as_they_are():
     assert torch.equal(z, x[:, 0])
 
 
-def test_an_image_too_small_to_change_its_size_stays_as_it_is():
+@pytest.mark.parametrize("rate", [0.9, 1.1, 0.99, 1.01])
+def test_a_small_image_changes_by_one_pixel_at_least(rate):
     # TransferAttack asks for a number between 8 and 8 here, which is an error.
-    z, x = drawn(1.1, side=8)
-    torch.testing.assert_close(z, x[:, 0], rtol=0, atol=1e-12)
+    z, x = drawn(rate, side=8)
+    assert bool((z != x[:, 0]).flatten(1).any(1).all())
+
+
+def test_a_line_of_pixels_keeps_its_one_row():
+    assert [resized_side(1, rate) for rate in (0.5, 1.0, 1.5)] == [1, 1, 1]
+    assert [resized_side(8, rate) for rate in (0.5, 0.99, 1.0, 1.01, 1.5)] == [4, 7, 8, 9, 12]
 
 
 @pytest.mark.parametrize("fields", [{"rate": 0.0}, {"rate": 2.5}, {"probability": 1.1}, {"probability": -0.1}])

@@ -35,18 +35,18 @@ class Recorder:
     """A slope that remembers where it was asked, and answers with a function of it."""
 
     def __init__(self, answer):
-        self.answer, self.asked = answer, []
+        self.answer, self.points = answer, []
 
     def __call__(self, z):
-        self.asked.append(z.clone())
+        self.points.append(z.clone())
         return self.answer(z)
 
 
 def test_in_linf_a_slope_of_size_one_has_absolute_values_of_mean_one_zeros_included():
     slope = torch.tensor([[3.0, -1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
-    found = normalised(slope, Linf(0.1))
-    assert torch.equal(found, torch.tensor([[3.0, -1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]))
-    assert torch.equal(normalised(slope * 1e-30, Linf(0.1)), found)
+    result = normalised(slope, Linf(0.1))
+    assert torch.equal(result, torch.tensor([[3.0, -1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]))
+    assert torch.equal(normalised(slope * 1e-30, Linf(0.1)), result)
 
 
 def test_in_l2_it_has_length_one():
@@ -57,8 +57,8 @@ def test_in_l2_it_has_length_one():
 def test_momentum_is_the_decaying_sum_of_normalised_slopes():
     slopes = iter([torch.full_like(X, 2.0), torch.full_like(X, -0.5), torch.zeros_like(X)])
     direction = Momentum(decay=0.25)(lambda _: next(slopes), climb(), Streams(0, "", 3))
-    found = [float(direction(X).mean()) for _ in range(3)]
-    assert found == [1.0, 0.25 - 1.0, -0.75 * 0.25]
+    result = [float(direction(X).mean()) for _ in range(3)]
+    assert result == [1.0, 0.25 - 1.0, -0.75 * 0.25]
 
 
 def test_a_look_ahead_asks_where_the_momentum_leads():
@@ -66,8 +66,8 @@ def test_a_look_ahead_asks_where_the_momentum_leads():
     direction = Momentum(decay=0.5, look_ahead=True)(slope, climb(), Streams(0, "", 3))
     direction(z)
     direction(z + 0.01)
-    assert torch.equal(slope.asked[0], z)
-    torch.testing.assert_close(slope.asked[1], z + 0.01 + 0.5 * 0.01 * 1.0)
+    assert torch.equal(slope.points[0], z)
+    torch.testing.assert_close(slope.points[1], z + 0.01 + 0.5 * 0.01 * 1.0)
 
 
 def test_variance_is_the_mean_slope_around_the_last_point_minus_the_one_there():
@@ -75,21 +75,21 @@ def test_variance_is_the_mean_slope_around_the_last_point_minus_the_one_there():
     made = climb()
     tuned = Variance(neighbours=3, radius=1.5)(slope, made, Streams(0, "v", 3))
     assert torch.equal(tuned(X), X**2)
-    near = slope.asked[1:]
+    near = slope.points[1:]
     assert len(near) == 3
     assert all(bool(((z - X).abs() <= 0.15).all()) for z in near)
     assert max(float((z - X).abs().max()) for z in near) > 0.13
     made.z = X + 0.05
     ahead = X + 0.08  # where momentum looks ahead; neighbours lie around the point itself
     torch.testing.assert_close(tuned(ahead), ahead**2 + sum(z**2 for z in near) / 3 - X**2)
-    assert all(bool(((z - made.z).abs() <= 0.15).all()) for z in slope.asked[5:])
+    assert all(bool(((z - made.z).abs() <= 0.15).all()) for z in slope.points[5:])
 
 
 def test_neighbours_are_images():
     x = torch.zeros(2, 1, 2, 2)
     slope = Recorder(torch.zeros_like)
     Variance(radius=3.0)(slope, climb(x), Streams(0, "v", 2))(x)
-    assert all(float(z.min()) >= 0 for z in slope.asked)
+    assert all(float(z.min()) >= 0 for z in slope.points)
 
 
 def test_copies_have_the_gradient_of_their_mean_loss():
@@ -98,8 +98,8 @@ def test_copies_have_the_gradient_of_their_mean_loss():
     mean = sum(cross_entropy(model(z / 2**i), y) for i in range(3)) / 3
     (expected,) = torch.autograd.grad(mean.sum(), z)
     made = climb(model=model, y=y)
-    found = ScaleCopies(count=3)(made.gradient_of(model), made, Streams(0, "", 3))(X)
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+    result = ScaleCopies(count=3)(made.gradient_of(model), made, Streams(0, "", 3))(X)
+    torch.testing.assert_close(result, expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("threat", [Linf(0.1), L2(0.1)], ids=["linf", "l2"])
@@ -110,13 +110,13 @@ def test_a_reverse_perturbation_goes_where_the_loss_is_lowest(threat):
     nearby = ReversePerturbation(radius=0.5, steps=8, start=0.5)(slope, made, Streams(0, "r", 3))
     made.step = 1
     nearby(X)
-    assert torch.equal(slope.asked.pop(), X)
+    assert torch.equal(slope.points.pop(), X)
     made.step = 2
     nearby(X)
-    assert len(slope.asked) == 9
+    assert len(slope.points) == 9
     away = torch.sign(weight) if isinstance(threat, Linf) else weight / weight.norm()
     tolerance = 1e-12 if isinstance(threat, Linf) else 0.03
-    torch.testing.assert_close(slope.asked[-1], X - 0.05 * away, rtol=0, atol=tolerance)
+    torch.testing.assert_close(slope.points[-1], X - 0.05 * away, rtol=0, atol=tolerance)
 
 
 def test_an_ensemble_answers_with_the_mean_of_logits_or_of_probabilities():
@@ -141,9 +141,9 @@ def test_an_ensemble_in_loss_has_the_mean_gradient_of_its_members():
     members, x, y = [smooth(seed=seed) for seed in (1, 2, 3)], images(4), labels(4, 5)
     model = Ensemble(members)
     made = climb(x, model=model, y=y)
-    found = LossEnsemble()(made.gradient_of(model), made, Streams(0, "", 4))(x)
-    torch.testing.assert_close(found, sum(gradients(members, x, y)) / 3, rtol=0, atol=1e-12)
-    assert not torch.allclose(found, gradients([model], x, y)[0])
+    result = LossEnsemble()(made.gradient_of(model), made, Streams(0, "", 4))(x)
+    torch.testing.assert_close(result, sum(gradients(members, x, y)) / 3, rtol=0, atol=1e-12)
+    assert not torch.allclose(result, gradients([model], x, y)[0])
 
 
 def test_members_take_turns():

@@ -22,7 +22,7 @@ class InputDiversity:
     With probability :math:`p` the image is resized and set into a frame of zeros at a random place; :math:`A` and
     :math:`B` do this to its columns and rows. With a `rate` below 1 it shrinks, at most to this share of its side, and
     the frame has the size of the image. With one above 1 it grows, at most to this multiple, the frame has this size,
-    and is then shrunk to that of the image.
+    and is then shrunk to that of the image. Rates other than 1 change the size by at least one pixel.
 
     Args:
         rate: the smallest, or the largest, side in sides of the image.
@@ -65,14 +65,21 @@ class InputDiversity:
 
     def _maps(self, like: Tensor, side: int, chosen: list[bool], sizes: list[float], places: list[float]) -> Tensor:
         """The change of one side of each example, as its draws say."""
-        frame = int(side * max(self.rate, 1))
-        low, high = sorted((side, max(1, int(side * self.rate))))
+        low, high = sorted((side, resized_side(side, self.rate)))
+        frame = high
         maps = []
         for change, size, place in zip(chosen, sizes, places, strict=True):
             inner = low + int(size * (high - low))
             start = int(place * (frame - inner + 1))
             maps.append(_framed(side, inner, start, frame) if change else _framed(side, side, 0, side))
         return torch.stack(maps).to(like)[:, None] if maps else like.new_zeros(0, 1, side, side)
+
+
+def resized_side(side: int, rate: float) -> int:
+    """The side times the rate, rounded down; where that would change nothing, by one pixel, as on small images."""
+    if side == 1 or rate == 1:
+        return side
+    return max(side + 1, int(side * rate)) if rate > 1 else max(1, int(side * rate))
 
 
 def as_planes(z: Tensor) -> Tensor:

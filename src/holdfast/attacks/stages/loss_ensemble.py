@@ -40,14 +40,14 @@ class LossEnsemble:
         """The slope of the mean."""
         slopes = [climb.gradient_of(member) for member in members_of(climb.model, "loss_ensemble")]
         count = len(slopes) if self.count is None else min(self.count, len(slopes))
-        asked = 0
+        first = 0
 
         def averaged(z: Tensor) -> Tensor:
-            nonlocal asked
+            nonlocal first
             total = torch.zeros_like(z)
-            for turn in range(asked, asked + count):
+            for turn in range(first, first + count):
                 total += slopes[turn % len(slopes)](z)
-            asked += count
+            first += count
             return total / count
 
         return averaged
