@@ -280,10 +280,13 @@ STAGES: Registry[Any] = Registry(
         "input_diversity": "holdfast.attacks.stages.input_diversity:InputDiversity",
         "translation_kernel": "holdfast.attacks.stages.translation_kernel:TranslationKernel",
         "reverse_perturbation": "holdfast.attacks.stages.reverse_perturbation:ReversePerturbation",
+        "linbp": "holdfast.attacks.stages.linbp:LinBP",
+        "bpa": "holdfast.attacks.stages.bpa:BPA",
+        "skip_gradient": "holdfast.attacks.stages.skip_gradient:SkipGradient",
         "loss_ensemble": "holdfast.attacks.stages.loss_ensemble:LossEnsemble",
     },
 )
-"""What `transfer_loop` does to a gradient."""
+"""What `transfer_loop` does to a gradient, or to the backward pass that it comes from."""
 
 CERTIFIERS: Registry[type[Certifier]] = Registry(
     "certifiers",

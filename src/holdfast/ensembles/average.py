@@ -45,9 +45,12 @@ class Ensemble(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits, (N, K); of the mean of probabilities these are their logarithms."""
-        answers = [member(x) for member in self.members]
+        return self.mean([member(x) for member in self.members])
+
+    def mean(self, answers: Sequence[Tensor]) -> Tensor:
+        """Of the logits of the members, (N, K) each."""
         if self.space == "logits":
-            mean: Tensor = torch.stack(answers).mean(0)
+            mean: Tensor = torch.stack(tuple(answers)).mean(0)
             return mean
         logarithms = torch.stack([answer.log_softmax(1) for answer in answers])
         return torch.logsumexp(logarithms, 0) - math.log(len(answers))

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from torch import Tensor
 
 from holdfast.attacks.search import Aim
+from holdfast.ensembles.average import Ensemble
 from holdfast.gradients import input_gradient
 from holdfast.rng import Streams
 from holdfast.types import Classifier, Threat
+from holdfast.wrappers import behind
 
 Slope = Callable[[Tensor], Tensor]
 """Points, (N, ...), to the direction that an attack takes there, like the points; at first the gradient of the loss."""
@@ -29,6 +31,7 @@ class Climb:
         steps: how many there are.
         z: where the attack is.
         step: number of the step under way.
+        changes: of networks, made before they are differentiated: the first one innermost.
     """
 
     model: Classifier
@@ -38,10 +41,27 @@ class Climb:
     steps: int
     z: Tensor
     step: int = 0
+    changes: list[Callable[[Classifier], Classifier]] = field(default_factory=list)
 
     def gradient_of(self, model: Classifier) -> Slope:
-        """The gradient of the loss of a classifier."""
-        return lambda z: input_gradient(self.aim.loss, model, z, self.aim.labels)[1]
+        """The gradient of the loss of a classifier, which stages that come later may still change."""
+        changed: list[Classifier] = []
+
+        def gradient(z: Tensor) -> Tensor:
+            if not changed:
+                changed.append(behind(model, self._changed))
+            return input_gradient(self.aim.loss, changed[0], z, self.aim.labels)[1]
+
+        return gradient
+
+    def _changed(self, model: Classifier) -> Classifier:
+        """A network with the changes; of an ensemble, each member has them."""
+        if self.changes and isinstance(model, Ensemble):
+            members = [behind(member, self._changed) for member in model.members]
+            return lambda x: model.mean([member(x) for member in members])
+        for change in self.changes:
+            model = change(model)
+        return model
 
 
 class Stage(Protocol):
@@ -50,3 +70,9 @@ class Stage(Protocol):
     def __call__(self, slope: Slope, climb: Climb, rng: Streams) -> Slope:
         """The changed slope; everything random comes from `rng`, a stream for each example."""
         ...
+
+
+def share_of_depth(name: str, share: float) -> None:
+    """Refuse what is no share."""
+    if not 0 <= share <= 1:
+        raise ValueError(f"{name} must lie in [0, 1], got {share}")
