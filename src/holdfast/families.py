@@ -140,8 +140,20 @@ OBJECTIVES: Registry[type[Objective]] = Registry(
         "truncated_margin": "holdfast.objectives.hinge:TruncatedMargin",
         "smoothed_cross_entropy": "holdfast.objectives.smoothed:SmoothedCrossEntropy",
         "policy": "holdfast.objectives.policy:PolicyTraining",
+        "align": "holdfast.objectives.alignment:Align",
     },
 )
+
+EMBEDDING_DISTANCES: Registry[Any] = Registry(
+    "embedding_distances",
+    {
+        "rkd": "holdfast.objectives.embedding_distances:RKD",
+        "ega": "holdfast.objectives.embedding_distances:EGA",
+        "hint": "holdfast.objectives.embedding_distances:Hint",
+        "nce": "holdfast.objectives.embedding_distances:NCE",
+    },
+)
+"""What `align` may compare features with."""
 
 OPTIMIZERS: Registry[Any] = Registry(
     "optimizers",

@@ -91,12 +91,14 @@ from holdfast.objectives import (
     TRADES,
     Adversarial,
     Alarm,
+    Align,
     Annealing,
     Center,
     CleanAndNoisy,
     Discriminative,
     Fast,
     Free,
+    Hint,
     InputGradient,
     Jacobian,
     JensenShannon,
@@ -305,6 +307,7 @@ OBJECTIVES = {
     "multiclass_hinge": MulticlassHinge(d=0.3),
     "truncated_margin": TruncatedMargin(d=20.0),
     "smoothed_cross_entropy": SmoothedCrossEntropy(sigma=0.2),
+    "align": Align(witnesses=("a", "b"), embedding=Hint()).on([linear(3, seed=seed) for seed in (1, 2)]),
     "policy": OfPolicy(PolicyTraining(threat=Linf(0.1), steps=2, strengths=(0.0, 1.0, math.inf))),
 }
 

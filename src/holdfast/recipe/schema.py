@@ -22,6 +22,7 @@ from holdfast.families import (
     CHECKS,
     CORRUPTIONS,
     DATASETS,
+    EMBEDDING_DISTANCES,
     LOSSES,
     MIXINGS,
     OBJECTIVES,
@@ -33,6 +34,7 @@ from holdfast.families import (
     STEP_SCHEDULES,
     THREATS,
 )  # fmt: skip
+from holdfast.objectives.embedding_distances import EmbeddingDistance
 from holdfast.objectives.standard import Standard
 from holdfast.optim.optimizers import SGD, Optimizer
 from holdfast.optim.schedules import Cosine, Schedule
@@ -56,6 +58,7 @@ FAMILIES: dict[Any, Registry[Any]] = {
     Certifier: CERTIFIERS,
     Check: CHECKS,
     Corruption: CORRUPTIONS,
+    EmbeddingDistance: EMBEDDING_DISTANCES,
     Loss: LOSSES,
     Mixing: MIXINGS,
     Objective: OBJECTIVES,

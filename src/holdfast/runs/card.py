@@ -37,7 +37,7 @@ MOST_CHANNELS = 4096
 
 def weights_metadata(
     recipe: Recipe | None, splits: Splits, state: Mapping[str, Tensor], epoch: int,
-    bases: Mapping[str, Any] | None = None,
+    bases: Mapping[str, Any] | None = None, origins: Mapping[str, Any] | None = None,
 ) -> dict[str, str]:  # fmt: skip
     """The metadata of a weights file, enough to rebuild the model without its run.
 
@@ -47,8 +47,9 @@ def weights_metadata(
         state: the weights.
         epoch: after which they are saved.
         bases: of a composite, what is known of the networks inside.
+        origins: runs that the weights come from: where training started, and the witnesses of an alignment.
     """
-    extra = {"bases": json.dumps(bases)} if bases else {}
+    extra = {name: json.dumps(facts) for name, facts in (("bases", bases), ("origins", origins)) if facts}
     made = {"trained": "holdfast.fit"} if recipe is None else {"recipe": to_yaml(recipe, Recipe)}
     model = None if recipe is None else plain(recipe.model, Architecture)
     return {
@@ -70,6 +71,7 @@ class _Images:
     shape: list[int]
     classes: list[str]
     bases: dict[str, dict[str, Any]] = field(default_factory=dict)
+    origins: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if len(self.shape) != 3 or min(self.shape) < 1 or self.shape[0] > MOST_CHANNELS:
@@ -91,6 +93,7 @@ class Card:
         epoch: after which they were saved.
         bases: of a composite, what it says of the networks inside; empty for others.
         model: the network as it is recorded, perhaps by an earlier version with fewer fields.
+        origins: runs that the weights come from, with their hashes: `init_from`, and the `witnesses` of an alignment.
     """
 
     file: Path
@@ -101,6 +104,7 @@ class Card:
     epoch: int
     bases: Mapping[str, Any] = field(default_factory=dict)
     model: Any = None
+    origins: Mapping[str, Any] = field(default_factory=dict)
 
     def check(self, state: Mapping[str, Tensor]) -> None:
         """Refuse weights that are not those that the file speaks of.
@@ -147,7 +151,9 @@ def read_card(path: Path | str) -> Card:
     try:
         recorded = load_yaml(metadata["recipe"])
         recipe = parse_stored(recorded, where=lambda at: f"{file}: {'.'.join(at)}")
-        stated = {name: parse_json(metadata[name]) for name in ("classes", "shape", "bases") if name in metadata}
+        stated = {
+            name: parse_json(metadata[name]) for name in ("classes", "shape", "bases", "origins") if name in metadata
+        }
         images = parse_record(_Images, stated)
         require_budget(4 * math.prod(images.shape), f"{file}: an image", error=CheckpointError)
         classes, bases = tuple(images.classes), images.bases
@@ -161,6 +167,7 @@ def read_card(path: Path | str) -> Card:
             _epoch(metadata.get("epoch", "0")),
             bases,
             recorded["model"],
+            images.origins,
         )
     except (ValueError, TypeError, LookupError, yaml.YAMLError) as error:
         raise CheckpointError(f"{file}: expected metadata written by holdfast; {line_of(error)}") from None
