@@ -348,6 +348,7 @@ ALL: dict[str, Registry[Any]] = {
     "data": DATASETS,
     "augmentations": AUGMENTATIONS,
     "objectives": OBJECTIVES,
+    "embedding_distances": EMBEDDING_DISTANCES,
     "optimizers": OPTIMIZERS,
     "schedules": SCHEDULES,
     "checks": CHECKS,

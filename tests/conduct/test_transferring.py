@@ -92,11 +92,11 @@ def test_points_are_made_once_for_each_source_and_attack(tmp_path, zoo):
     assert len(MADE) == 48
 
 
-@pytest.mark.parametrize("stop", [1, 4, 9])
-def test_stopped_and_resumed_it_leaves_the_same_bytes(tmp_path, zoo, stop):
-    of = matrix(zoo, 3, 2, evaluate=EvaluateRecipe(block=8, batch_size=3))
+def test_stopped_and_resumed_it_leaves_the_same_bytes(tmp_path, zoo):
+    of = matrix(zoo, 2, 2, evaluate=EvaluateRecipe(block=8, batch_size=3))
     fill(of, tmp_path / "whole")
-    fill(of, tmp_path / "stopped", stop)
+    for stop in (1, 7, 9):  # in the clean images, at a block of points, within the points of an attack
+        fill(of, tmp_path / "stopped", stop)
     fill(of, tmp_path / "stopped")
     assert content(tmp_path / "stopped") == content(tmp_path / "whole")
 

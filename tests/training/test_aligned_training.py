@@ -95,6 +95,13 @@ def test_a_witness_of_other_images_is_refused(tmp_path, place):
         with_witnesses(of, few, Run(tmp_path / "run"))
 
 
+def test_a_network_without_weights_to_train_is_refused(tmp_path, place):
+    """It would be saved as it is, and pass for aligned."""
+    of = aligned(place, "model={python: 'tests.training.tiny:frozen'}")
+    with pytest.raises(RecipeError, match="align: expected a network with weights to train"):
+        train(of, tmp_path / "run")
+
+
 def test_at_rate_zero_only_batchnorm_moves(tmp_path, place):
     of = aligned(place, "train.optimizer={sgd: {lr: 0}}")
     train(of, tmp_path / "run")

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from holdfast.errors import RecipeError
 from holdfast.models.logits import bare
 from holdfast.objectives.threat_warmup import has_growing_threat, warmup_share
 from holdfast.objectives.weight_penalty import with_l1
@@ -77,6 +78,8 @@ def fit(
     """
     loop = _Loop(recipe, splits, run, device, trust=trust, network=network)
     if not any(weight.requires_grad for weight in loop.raw.parameters()):
+        if loop.witnesses:
+            raise RecipeError(f"{recipe.name}: train.objective: align: expected a network with weights to train")
         yield from loop.keep()
         return
     try:
