@@ -2,7 +2,10 @@
 
 A recipe names the factory, `model: {python: {factory: "examples.pretrained:resnet20", options: {weights: FILE}}}`, and
 the network comes with its weights and needs no training: `holdfast run` saves it as it is. It has `stages`, so that a
-policy can use its first feature maps. See `recipes/evidence/cifar10_pretrained.yaml`.
+policy can use its first feature maps (`recipes/evidence/cifar10_pretrained.yaml`). With `fresh_head: true` it has its
+trained features and an untrained head for any number of classes, which `train: {freeze: features}` trains
+(`recipes/evidence/cifar100_frozen_features.yaml`). With `resnet` and its `depth` there are four networks to transfer
+attacks among (`recipes/evidence/cifar10_resnets.yaml`).
 """
 
 from __future__ import annotations
@@ -11,30 +14,38 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from holdfast.models import load_weights
 
 
-def resnet20(weights: str, classes: int = 10) -> nn.Module:
+def resnet20(weights: str, classes: int = 10, trained_classes: int = 10, fresh_head: bool = False) -> nn.Module:
     """The network of 20 layers, see `resnet`."""
-    return resnet(weights, 20, classes)
+    return resnet(weights, 20, classes, trained_classes, fresh_head)
 
 
-def resnet(weights: str, depth: int, classes: int = 10) -> nn.Module:
+def resnet(
+    weights: str, depth: int, classes: int = 10, trained_classes: int = 10, fresh_head: bool = False
+) -> nn.Module:
     """The network of He et al., Deep Residual Learning for Image Recognition, section 4.2, frozen.
 
     Args:
         weights: file with a state dict, in the current directory or below HOLDFAST_DATA.
         depth: number of layers with weights: 20, 32, 44 or 56.
         classes: number of logits.
+        trained_classes: number of logits of the network in the file.
+        fresh_head: replace the last layer by one that has learnt nothing and can be trained.
     """
-    model = ResNet(classes, (depth - 2) // 6)
+    model = ResNet(trained_classes, (depth - 2) // 6)
     here = Path(weights)
     load_weights(model, here if here.exists() else Path(os.environ.get("HOLDFAST_DATA", "")) / weights)
-    return model.requires_grad_(False)
+    model.requires_grad_(False)
+    if fresh_head:
+        model.linear = nn.Linear(model.linear.in_features, classes)
+    elif classes != trained_classes:
+        raise ValueError(f"fresh_head: expected true, as the file has {trained_classes} classes and the data {classes}")
+    return model
 
 
 class Block(nn.Module):
@@ -76,8 +87,17 @@ class ResNet(nn.Module):
             z = layer(z)
             yield z
 
+    @property
+    def head(self) -> nn.Linear:
+        """The last layer, which the file calls `linear`."""
+        return self.linear
+
+    def features(self, x: Tensor) -> Tensor:
+        """Inputs of the last layer, (N, 64)."""
+        *_, last = self.stages(x)
+        return last.mean((2, 3))
+
     def forward(self, x: Tensor) -> Tensor:
         """Logits, (N, K)."""
-        *_, last = self.stages(x)
-        logits: Tensor = self.linear(torch.mean(last, (2, 3)))
+        logits: Tensor = self.linear(self.features(x))
         return logits
