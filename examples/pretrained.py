@@ -26,9 +26,10 @@ def resnet20(weights: str, classes: int = 10, trained_classes: int = 10, fresh_h
 
 
 def resnet(
-    weights: str, depth: int, classes: int = 10, trained_classes: int = 10, fresh_head: bool = False
-) -> nn.Module:
-    """The network of He et al., Deep Residual Learning for Image Recognition, section 4.2, frozen.
+    weights: str, depth: int, classes: int = 10, trained_classes: int = 10, fresh_head: bool = False,
+    frozen: bool = True,
+) -> nn.Module:  # fmt: skip
+    """The network of He et al., Deep Residual Learning for Image Recognition, section 4.2.
 
     Args:
         weights: file with a state dict, in the current directory or below HOLDFAST_DATA.
@@ -36,11 +37,12 @@ def resnet(
         classes: number of logits.
         trained_classes: number of logits of the network in the file.
         fresh_head: replace the last layer by one that has learnt nothing and can be trained.
+        frozen: leave all other layers as they are; without it the network can be trained on, for instance aligned.
     """
     model = ResNet(trained_classes, (depth - 2) // 6)
     here = Path(weights)
     load_weights(model, here if here.exists() else Path(os.environ.get("HOLDFAST_DATA", "")) / weights)
-    model.requires_grad_(False)
+    model.requires_grad_(not frozen)
     if fresh_head:
         model.linear = nn.Linear(model.linear.in_features, classes)
     elif classes != trained_classes:
