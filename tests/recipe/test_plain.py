@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from holdfast import files
 from holdfast.attacks import FMN, PGD, TransferLoop
 from holdfast.attacks.schedule import cosine
-from holdfast.attacks.stages import Momentum, Variance
+from holdfast.attacks.stages import LinBP, Momentum, Variance
 from holdfast.attacks.transfer_loop import MI, MI_TRANSFERATTACK, VMI
 from holdfast.checks import CHECKS, Check
 from holdfast.corruptions import GaussianNoise
@@ -143,6 +143,10 @@ def test_labels_of_a_preset_are_unique(preset):
         (
             TransferLoop(threat=Linf(0.1), stages=(Momentum(decay=0.9), Variance())),
             "transfer_loop linf eps=0.1 momentum decay=0.9 + variance",
+        ),
+        (
+            TransferLoop(threat=Linf(4 / 255), steps=1, length=1.0, stages=(LinBP(rescale=False),)),
+            "transfer_loop linf eps=4/255 steps=1 length=1 linbp rescale=False",
         ),
         (GaussianNoise(0.1), "gaussian_noise sigma=0.1"),
         (GaussianNoise(0.1234567), "gaussian_noise sigma=0.1234567"),

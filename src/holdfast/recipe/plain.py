@@ -164,9 +164,18 @@ def printed(value: Any) -> str:
 
 
 def _differences(value: Any, entry: Any) -> float:
-    """How many fields a value changes of a prototype; one that this leaves empty is filled, which counts half."""
+    """How many fields a value changes of a prototype; one that this leaves empty is filled, which counts half.
+
+    Methods that a prototype consists of are what its name stands for: with others it is not that method at all.
+    """
     pairs = [(getattr(value, f.name), getattr(entry, f.name)) for f in dataclasses.fields(value)]
-    return sum((0.5 if theirs == () else 1.0) for mine, theirs in pairs if mine != theirs)
+    return sum(_weight(theirs) for mine, theirs in pairs if mine != theirs)
+
+
+def _weight(field: Any) -> float:
+    if field == ():
+        return 0.5
+    return 100.0 if isinstance(field, tuple) and dataclasses.is_dataclass(field[0]) else 1.0
 
 
 def _fields(value: Any) -> dict[str, Any]:
