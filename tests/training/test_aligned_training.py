@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from holdfast.errors import RecipeError
-from holdfast.models import read_metadata, read_state
+from holdfast.errors import CheckpointError, RecipeError
+from holdfast.models import read_metadata, read_state, write_weights
 from holdfast.runs import Run, load_model
 from holdfast.runs.witnesses import with_witnesses
 from tests.training.tiny import outcome, recipe, splits, train
@@ -70,6 +70,17 @@ def test_the_file_names_source_and_witnesses_with_their_hashes(tmp_path, place):
     assert [one["sha256"] for one in origins["witnesses"]] == [hashes["small"], hashes["large"]]
     assert [one["path"] for one in origins["witnesses"]] == [f"{place}/{name}/seed-0" for name in ("small", "large")]
     assert loaded.card.hash != hashes["source"]
+
+
+NO_ORIGINS = ("[]", '{"witnesses": 3}', '{"witnesses": [{"name": "a"}]}', '{"init_from": {"sha256": 1}}')
+
+
+@pytest.mark.parametrize("origins", NO_ORIGINS)
+def test_origins_of_a_file_that_are_none_are_refused(tmp_path, place, origins):
+    file = place / "small" / "seed-0" / "last.safetensors"
+    write_weights(tmp_path / "other.safetensors", read_state(file), {**read_metadata(file), "origins": origins})
+    with pytest.raises(CheckpointError, match="expected metadata written by holdfast; "):
+        load_model(tmp_path / "other.safetensors")
 
 
 def test_witnesses_do_not_change_under_way_and_may_go_when_all_is_done(tmp_path, place):

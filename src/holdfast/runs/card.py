@@ -65,13 +65,25 @@ def weights_metadata(
 
 
 @dataclass(frozen=True)
+class _Origins:
+    """What a file's metadata says of the runs that its weights come from."""
+
+    init_from: dict[str, Any] = field(default_factory=dict)
+    witnesses: list[dict[str, Any]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for one in (*([self.init_from] if self.init_from else []), *self.witnesses):
+            if not isinstance(one.get("name"), str) or not isinstance(one.get("sha256"), str):
+                raise ValueError(f"origins: expected name and sha256 of each run; got {str(one)[:60]}")
+
+
+@dataclass(frozen=True)
 class _Images:
     """What a file's metadata says of images and of networks inside."""
 
     shape: list[int]
     classes: list[str]
     bases: dict[str, dict[str, Any]] = field(default_factory=dict)
-    origins: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if len(self.shape) != 3 or min(self.shape) < 1 or self.shape[0] > MOST_CHANNELS:
@@ -151,10 +163,9 @@ def read_card(path: Path | str) -> Card:
     try:
         recorded = load_yaml(metadata["recipe"])
         recipe = parse_stored(recorded, where=lambda at: f"{file}: {'.'.join(at)}")
-        stated = {
-            name: parse_json(metadata[name]) for name in ("classes", "shape", "bases", "origins") if name in metadata
-        }
+        stated = {name: parse_json(metadata[name]) for name in ("classes", "shape", "bases") if name in metadata}
         images = parse_record(_Images, stated)
+        origins = parse_record(_Origins, parse_json(metadata.get("origins", "{}")))
         require_budget(4 * math.prod(images.shape), f"{file}: an image", error=CheckpointError)
         classes, bases = tuple(images.classes), images.bases
         channels, height, width = images.shape
@@ -167,7 +178,7 @@ def read_card(path: Path | str) -> Card:
             _epoch(metadata.get("epoch", "0")),
             bases,
             recorded["model"],
-            images.origins,
+            {name: facts for name, facts in vars(origins).items() if facts},
         )
     except (ValueError, TypeError, LookupError, yaml.YAMLError) as error:
         raise CheckpointError(f"{file}: expected metadata written by holdfast; {line_of(error)}") from None
