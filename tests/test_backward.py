@@ -18,7 +18,7 @@ from holdfast.models.layers import Residual
 from holdfast.threat import L2, Linf
 from tests.zoo import images, labels, seeded
 
-ALL = (LinBP(start=0.3), LinBP(start=0.0, rescale=False), BPA(start=0.3))
+ALL = (LinBP(start=0.3), LinBP(start=0.0, rescale=False, sums=True), BPA(start=0.3))
 OURS = ("cnn", "mlp", "lenet", "resnet10", "preactresnet18", "wrn-40-1", "densenet", "allconv", "mobilenetv3-small")
 
 WITHOUT_BRANCHES = ("cnn", "mlp", "lenet", "allconv")
@@ -154,6 +154,28 @@ def test_with_all_relus_linear_the_gradient_is_the_product_of_the_weights():
     torch.testing.assert_close(result, product[1].detach().expand(4, -1), rtol=0, atol=1e-14)
 
 
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("sums", [False, True])
+def test_the_relu_of_a_sum_keeps_its_gradient_unless_it_is_wanted(sums, in_place):
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inside, self.after = nn.Linear(6, 6), nn.Linear(6, 3)
+
+        def forward(self, x):
+            out = F.relu(self.inside(x))
+            if in_place:
+                out = out * 1
+                out += x
+            return self.after(F.relu(out + x if not in_place else out))
+
+    model, x = seeded(Block).double(), images(4, (6,)) - 0.5
+    inside, after = model.inside.weight.detach(), model.after.weight[1].detach()
+    grad = after.expand(4, -1) * (1 if sums else (F.relu(model.inside(x)) + x > 0))
+    result = logit_gradient(LinBP(start=0.0, rescale=False, sums=sums).on(model), x)
+    torch.testing.assert_close(result, grad + grad @ inside, rtol=0, atol=1e-14)
+
+
 @pytest.mark.parametrize(("start", "changed"), [(0.0, 3), (0.3, 2), (0.5, 1), (0.7, 0), (1.0, 0)])
 def test_the_first_share_of_the_relus_keeps_its_gradient(start, changed):
     model, x = mlp(), images(4, (6,))
@@ -182,7 +204,7 @@ def test_rescaling_keeps_the_length_of_the_gradients_of_deep_networks(name, grow
     x, y = images(2, (3, 32, 32)).float(), labels(2, 4)
     own, whole, rescaled = (
         float(gradient(one, x, y).norm())
-        for one in (model, LinBP(start=0.0, rescale=False).on(model), LinBP(start=0.0).on(model))
+        for one in (model, LinBP(start=0.0, rescale=False, sums=True).on(model), LinBP(start=0.0, sums=True).on(model))
     )
     assert (whole / own > 100) == grows
     assert 0.1 < rescaled / own < 10

@@ -36,12 +36,14 @@ class ChangedBackward(Wrapper):
         start: share of the ReLUs, in the order of the forward pass, that keep their own.
         pool: temperature of the softmax over a window that max-pools get as their gradient; None for their own.
         who: name of the method, for messages.
+        sums: whether ReLUs of a sum, such as those after a residual block, get the other gradient, too.
     """
 
     relu: Rule | None = None
     start: float = 0.0
     pool: float | None = None
     who: str = "backward"
+    sums: bool = True
 
     def __call__(self, x: Tensor) -> Tensor:
         """Logits.
@@ -52,7 +54,7 @@ class ChangedBackward(Wrapper):
         if not torch.is_grad_enabled():
             return self.wrapped(x)
         record = _Record(self.relu, self.start)
-        with _Mode(record, self.pool):
+        with _Mode(record, self.pool, self.sums):
             logits = self.wrapped(x)
         if not (record.relus if self.relu else 0) + (record.pools if self.pool is not None else 0):
             kinds = "ReLUs" if self.pool is None else "ReLUs or max-pools"
@@ -69,17 +71,17 @@ class _Record:
     relus: int = 0
     pools: int = 0
 
-    def changes(self, number: int) -> bool:
-        """Whether the ReLU of this number gets the other gradient."""
-        return number >= self.start * self.relus
+    def changes(self, number: int | None) -> bool:
+        """Whether the ReLU of this number gets the other gradient; None for one that keeps its own anyway."""
+        return number is not None and number >= self.start * self.relus
 
 
 class _Mode(TorchFunctionMode):
     """Sees the operations of a forward pass, and replaces some."""
 
-    def __init__(self, record: _Record, pool: float | None) -> None:
+    def __init__(self, record: _Record, pool: float | None, sums: bool) -> None:
         super().__init__()
-        self.record, self.pool = record, pool
+        self.record, self.pool, self.sums = record, pool, sums
 
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -94,11 +96,14 @@ class _Mode(TorchFunctionMode):
         return func(*args, **kwargs)
 
     def _relu(self, func: Any, input: Tensor, inplace: bool = False) -> Tensor:
-        out: Tensor = _ReLU.apply(input, self.record, self.record.relus)  # type: ignore[no-untyped-call]
+        kept = not self.sums and input.grad_fn is not None and input.grad_fn.name() == SUM
+        out: Tensor = _ReLU.apply(input, self.record, None if kept else self.record.relus)  # type: ignore[no-untyped-call]
         self.record.relus += 1
         return input.copy_(out) if inplace or func in IN_PLACE else out
 
 
+SUM = "AddBackward0"
+"""What autograd calls a sum of two tensors, in place or not."""
 IN_PLACE = (torch.relu_, Tensor.relu_)
 RELUS = (torch.relu, Tensor.relu, F.relu, *IN_PLACE)
 POOLS = (torch.max_pool2d, F.max_pool2d)
@@ -108,7 +113,7 @@ class _ReLU(torch.autograd.Function):
     """A ReLU that decides in the backward pass which gradient it has."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, record: _Record, number: int) -> Tensor:
+    def forward(ctx: Any, x: Tensor, record: _Record, number: int | None) -> Tensor:
         ctx.save_for_backward(x.clone())  # the network may go on to overwrite it
         ctx.record, ctx.number = record, number
         return x.relu()

@@ -10,8 +10,8 @@ import torch
 
 from holdfast.attacks import FGSM
 from holdfast.attacks.transfer_loop import MI
-from holdfast.conduct import transferring
-from holdfast.conduct.transferring import control_of, run_matrix
+from holdfast.conduct.matrix_networks import control_of, entries_of, require_same_images
+from holdfast.conduct.transferring import run_matrix
 from holdfast.errors import RecipeError
 from holdfast.recipe.matrix import Matrix, load_matrix
 from holdfast.recipe.schema import EvaluateRecipe
@@ -154,11 +154,11 @@ def test_networks_of_other_images_are_refused(tmp_path, place):
     fill(matrix(place, 2, 1), tmp_path)  # another choice of training images of the same data set
     metadata = "expected a network of the data set digits"
     other = replace(prepare(recipe().data, 0), fingerprint="0" * 16)
-    (entry, *_) = transferring.entries_of(matrix(place, 2, 1))
+    (entry, *_) = entries_of(matrix(place, 2, 1))
     with pytest.raises(RecipeError, match=metadata):
-        transferring.require_same_images(entry, other)
+        require_same_images(entry, other)
     with pytest.raises(RecipeError, match="expected a network of 2 classes"):
-        transferring.require_same_images(entry, replace(other, classes=("a", "b")))
+        require_same_images(entry, replace(other, classes=("a", "b")))
 
 
 def test_what_is_no_matrix_is_one_line(tmp_path, zoo):

@@ -26,7 +26,8 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Attack sources, try the points on all targets and report; repeat the command to resume."""
-    from holdfast.conduct.transferring import entries_of, run_matrix
+    from holdfast.conduct.matrix_networks import entries_of
+    from holdfast.conduct.transferring import run_matrix
     from holdfast.recipe.matrix import load_matrix
     from holdfast.report.transfers import changes, errors, networks, read_matrix, records
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +17,7 @@ from torch import Tensor
 from holdfast import files
 from holdfast.attacks.persistence import make_persistent
 from holdfast.attacks.transfer import Transfer
+from holdfast.conduct.matrix_networks import Entry, entries_of, facts_of, require_same_images
 from holdfast.conduct.ready import default_device
 from holdfast.corruptions.noise import Clean
 from holdfast.data.dataset import Split
@@ -26,43 +27,18 @@ from holdfast.evaluation.points import read_points, write_points
 from holdfast.evaluation.setting import Setting
 from holdfast.evaluation.subject import Subject
 from holdfast.halving import BatchSize
-from holdfast.models.weights import read_metadata
 from holdfast.modes import evaluating
-from holdfast.objectives.alignment import Align
 from holdfast.recipe.matrix import Matrix
 from holdfast.recipe.plain import describe
-from holdfast.recipe.schema import Recipe
 from holdfast.report.transfers import write_matrix_report
 from holdfast.results.ledger import SCHEMA, Ledger
 from holdfast.results.transfers import CLEAN, check_name
-from holdfast.runs.card import Card, path_of, read_card
 from holdfast.runs.code import TrustedCode
 from holdfast.runs.directory import Run, version
-from holdfast.runs.networks import fits
-from holdfast.runs.splits import Splits, prepare
+from holdfast.runs.splits import prepare
 from holdfast.runs.weights import load_model
-from holdfast.show.names import labels
 from holdfast.traits import traits_of
 from holdfast.types import Attack
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A network of a matrix.
-
-    Args:
-        name: in the matrix.
-        path: of its run or weights file, as the matrix has it.
-        card: what its weights say.
-        is_source: whether it is attacked.
-        is_target: whether points are tried on it.
-    """
-
-    name: str
-    path: Path
-    card: Card
-    is_source: bool
-    is_target: bool
 
 
 @dataclass(frozen=True)
@@ -285,80 +261,6 @@ class _Work:
             "attacks": list(self.attacks),
             "networks": [facts_of(entry, self.entries) for entry in self.entries],
         }
-
-
-def entries_of(matrix: Matrix) -> list[Entry]:
-    """The networks of a matrix, the sources first.
-
-    Raises:
-        RecipeError: if one is not there, or named by two paths.
-    """
-    sources, targets = matrix.sources, matrix.targets or matrix.sources
-    paths = list(dict.fromkeys((*sources, *targets)))
-    cards = []
-    for stated in paths:
-        try:
-            cards.append(read_card(path_of(stated, matrix.seed)))
-        except CheckpointError as error:
-            raise RecipeError(f"{matrix.name}: {error}") from error
-    files_ = [str(card.file.resolve()) for card in cards]
-    if len(set(files_)) < len(files_):
-        raise RecipeError(f"{matrix.name}: expected each network once; {cards[0].file.name} has several paths")
-    names = labels([card.recipe.name for card in cards])
-    return [
-        Entry(name, path_of(path, matrix.seed), card, path in sources, path in targets)
-        for name, path, card in zip(names, paths, cards, strict=True)
-    ]
-
-
-def require_same_images(entry: Entry, splits: Splits) -> None:
-    """Refuse a network of other images: numbers of one matrix are about the same test images, or about nothing.
-
-    Raises:
-        RecipeError: naming the network.
-    """
-    try:
-        fits(entry.card, splits)
-    except CheckpointError as error:
-        raise RecipeError(f"{entry.name}: {error}") from error
-    fingerprint = read_metadata(entry.card.file).get("data")
-    if fingerprint != splits.fingerprint:
-        raise RecipeError(
-            f"{entry.name}: expected a network of the data set {splits.name} ({splits.fingerprint[:12]}), on which all "
-            f"others are tested; got one of another ({str(fingerprint)[:12]})"
-        )
-
-
-def facts_of(entry: Entry, entries: Sequence[Entry]) -> dict[str, Any]:
-    """What a report says of a network, with the networks of the matrix that it comes from."""
-    names = {one.card.hash: one.name for one in entries}
-    origins: Mapping[str, Any] = entry.card.origins
-    before = origins.get("init_from", {}).get("sha256")
-    return {
-        "name": entry.name,
-        "path": str(entry.path),
-        "sha256": entry.card.hash,
-        "epoch": entry.card.epoch,
-        "source": entry.is_source,
-        "target": entry.is_target,
-        "before": names.get(before),
-        "witnesses": [names.get(one["sha256"]) or one["name"] for one in origins.get("witnesses", [])],
-        "control": control_of(entry.card.recipe, origins),
-    }
-
-
-def control_of(recipe: Recipe, origins: Mapping[str, Any]) -> str:
-    """What a network that comes from another one controls for; empty for an alignment, and for other networks."""
-    if "init_from" not in origins:
-        return ""
-    objective, start = recipe.train.objective, origins["init_from"].get("sha256")
-    if not isinstance(objective, Align):
-        smoothing = getattr(objective, "label_smoothing", 0.0)
-        return f"trained on with label smoothing {smoothing:g}" if smoothing else "trained on"
-    if recipe.train.optimizer.lr == 0:
-        return "aligned at rate 0"
-    itself = all(one.get("sha256") == start for one in origins.get("witnesses", []))
-    return "aligned with itself" if itself else ""
 
 
 def _digest(*words: str) -> str:

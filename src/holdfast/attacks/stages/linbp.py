@@ -25,22 +25,25 @@ class LinBP:
         rescale: multiply by :math:`c`, one number for each example and ReLU, so that no ReLU makes the gradient longer
             than its own would be. Without it the gradient of deep networks grows by orders of magnitude, and where a
             shortcut passes the ReLUs by, the branch drowns it.
+        sums: whether also the ReLUs of a sum are linear, such as those after a residual block; published: no.
 
     Reference:
         Guo, Li, Chen, Backpropagating Linearly Improves Transferability of Adversarial Examples, NeurIPS 2020,
-        arXiv:2012.03528. Differs: every ReLU from `start` on, instead of the first two of a bottleneck; each is
-        rescaled by itself, where public code rescales the branch of a block as a whole.
+        arXiv:2012.03528. Differs: each ReLU is rescaled by itself, where public code rescales the branch of a
+        block as a whole.
     """
 
     start: float = 0.5
     rescale: bool = True
+    sums: bool = False
 
     def __post_init__(self) -> None:
         share_of_depth("start", self.start)
 
     def on(self, model: Classifier) -> Classifier:
         """The network with this backward pass."""
-        return ChangedBackward(model, linear_rescaled if self.rescale else linear, self.start, who="linbp")
+        rule = linear_rescaled if self.rescale else linear
+        return ChangedBackward(model, rule, self.start, who="linbp", sums=self.sums)
 
     def __call__(self, slope: Slope, climb: Climb, rng: Streams) -> Slope:
         """The slope with this backward pass."""
