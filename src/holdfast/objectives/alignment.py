@@ -125,7 +125,7 @@ class Alignment:
 
     def __call__(self, model: Classifier, x: Tensor, y: Tensor, *, rng: Streams | None = None) -> Terms:
         """Terms of a first batch, with fresh linear maps; `rng` is not used."""
-        terms: Terms = AlignmentAtWork(self, model)(model, x, y)
+        terms: Terms = AlignmentAtWork(self, model, checked=True)(model, x, y)
         return terms
 
     def _start(self, model: nn.Module, classes: int, examples: Tensor) -> nn.Module:
@@ -142,12 +142,13 @@ class AlignmentAtWork(nn.Module):
     Args:
         objective: settings and witnesses.
         model: the network that is trained.
+        checked: whether it is known that the network is its head applied to its features.
     """
 
-    def __init__(self, objective: Alignment, model: Classifier) -> None:
+    def __init__(self, objective: Alignment, model: Classifier, *, checked: bool = False) -> None:
         super().__init__()
         self.settings, self.witnesses = objective.settings, list(objective.witnesses)
-        self._whole = Whole(NAME)
+        self._whole = Whole(NAME, checked)
         maps = [] if self.settings.embedding is None else [_linear_map(model, one) for one in self.witnesses]
         self.maps = nn.ModuleList(maps)
 
