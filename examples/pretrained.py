@@ -1,10 +1,11 @@
-"""A published trained network as one half of a composite: the residual network of 20 layers for CIFAR-10.
+"""Published trained networks: the residual networks of 20 to 56 layers for CIFAR-10.
 
 A recipe names the factory, `model: {python: {factory: "examples.pretrained:resnet20", options: {weights: FILE}}}`, and
 the network comes with its weights and needs no training: `holdfast run` saves it as it is. It has `stages`, so that a
 policy can use its first feature maps (`recipes/evidence/cifar10_pretrained.yaml`). With `fresh_head: true` it has its
 trained features and an untrained head for any number of classes, which `train: {freeze: features}` trains
-(`recipes/evidence/cifar100_frozen_features.yaml`).
+(`recipes/evidence/cifar100_frozen_features.yaml`). With `resnet` and its `depth` there are four networks to transfer
+attacks among (`recipes/evidence/cifar10_resnets.yaml`).
 """
 
 from __future__ import annotations
@@ -20,18 +21,28 @@ from holdfast.models import load_weights
 
 
 def resnet20(weights: str, classes: int = 10, trained_classes: int = 10, fresh_head: bool = False) -> nn.Module:
-    """The network of He et al., Deep Residual Learning for Image Recognition, section 4.2, frozen.
+    """The network of 20 layers, see `resnet`."""
+    return resnet(weights, 20, classes, trained_classes, fresh_head)
+
+
+def resnet(
+    weights: str, depth: int, classes: int = 10, trained_classes: int = 10, fresh_head: bool = False,
+    frozen: bool = True,
+) -> nn.Module:  # fmt: skip
+    """The network of He et al., Deep Residual Learning for Image Recognition, section 4.2.
 
     Args:
         weights: file with a state dict, in the current directory or below HOLDFAST_DATA.
+        depth: number of layers with weights: 20, 32, 44 or 56.
         classes: number of logits.
         trained_classes: number of logits of the network in the file.
         fresh_head: replace the last layer by one that has learnt nothing and can be trained.
+        frozen: leave all other layers as they are; without it the network can be trained on, for instance aligned.
     """
-    model = ResNet20(trained_classes)
+    model = ResNet(trained_classes, (depth - 2) // 6)
     here = Path(weights)
     load_weights(model, here if here.exists() else Path(os.environ.get("HOLDFAST_DATA", "")) / weights)
-    model.requires_grad_(False)
+    model.requires_grad_(not frozen)
     if fresh_head:
         model.linear = nn.Linear(model.linear.in_features, classes)
     elif classes != trained_classes:
@@ -59,15 +70,15 @@ class Block(nn.Module):
         return F.relu(z + shortcut)
 
 
-class ResNet20(nn.Module):
-    """Three groups of three blocks, with 16, 32 and 64 channels."""
+class ResNet(nn.Module):
+    """Three groups of blocks, with 16, 32 and 64 channels."""
 
-    def __init__(self, classes: int = 10) -> None:
+    def __init__(self, classes: int, blocks: int) -> None:
         super().__init__()
         self.conv1, self.bn1 = nn.Conv2d(3, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16)
-        self.layer1 = nn.Sequential(*[Block(16, 16, 1) for _ in range(3)])
-        self.layer2 = nn.Sequential(Block(16, 32, 2), Block(32, 32, 1), Block(32, 32, 1))
-        self.layer3 = nn.Sequential(Block(32, 64, 2), Block(64, 64, 1), Block(64, 64, 1))
+        self.layer1 = nn.Sequential(*[Block(16, 16, 1) for _ in range(blocks)])
+        self.layer2 = nn.Sequential(Block(16, 32, 2), *[Block(32, 32, 1) for _ in range(blocks - 1)])
+        self.layer3 = nn.Sequential(Block(32, 64, 2), *[Block(64, 64, 1) for _ in range(blocks - 1)])
         self.linear = nn.Linear(64, classes)
 
     def stages(self, x: Tensor) -> Iterator[Tensor]:

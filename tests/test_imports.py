@@ -41,6 +41,7 @@ ORDER = [
     "gradients",
     "modes",
     "wrappers",
+    "backward",
     "frequency",
     "data",
     "corruptions",

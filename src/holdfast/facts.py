@@ -35,6 +35,11 @@ class _Weights(_Facts):
     outputs: _Outputs | None = None
 
 
+class _Origin(_Facts):
+    name: str
+    sha256: str
+
+
 class _Model(_Facts):
     name: str | None = None
     parameters: int | None = None
@@ -53,6 +58,7 @@ class _Run(_Facts):
     not_run: dict[str, dict[str, int]] = {}
     init_from: dict[str, Any] = {}
     bases: dict[str, dict[str, Any]] = {}
+    witnesses: list[_Origin] = []
     fitted: dict[str, Any] | None = None
     network: dict[str, Any] | None = None
 

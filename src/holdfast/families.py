@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.registry import Registry, instance
 
 if TYPE_CHECKING:
-    from holdfast.types import Attack, Augmentation, Certifier, Corruption, Loss, Objective, Threat
+    from holdfast.types import Augmentation, Certifier, Corruption, Loss, Objective, Threat
 
 MODELS: Registry[Any] = Registry(
     "models",
@@ -140,8 +140,20 @@ OBJECTIVES: Registry[type[Objective]] = Registry(
         "truncated_margin": "holdfast.objectives.hinge:TruncatedMargin",
         "smoothed_cross_entropy": "holdfast.objectives.smoothed:SmoothedCrossEntropy",
         "policy": "holdfast.objectives.policy:PolicyTraining",
+        "align": "holdfast.objectives.alignment:Align",
     },
 )
+
+EMBEDDING_DISTANCES: Registry[Any] = Registry(
+    "embedding_distances",
+    {
+        "rkd": "holdfast.objectives.embedding_distances:RKD",
+        "ega": "holdfast.objectives.embedding_distances:EGA",
+        "hint": "holdfast.objectives.embedding_distances:Hint",
+        "nce": "holdfast.objectives.embedding_distances:NCE",
+    },
+)
+"""What `align` may compare features with."""
 
 OPTIMIZERS: Registry[Any] = Registry(
     "optimizers",
@@ -223,7 +235,7 @@ CORRUPTIONS: Registry[type[Corruption]] = Registry(
     },
 )
 
-ATTACKS: Registry[type[Attack]] = Registry(
+ATTACKS: Registry[Any] = Registry(
     "attacks",
     {
         "fgsm": "holdfast.attacks.fgsm:FGSM",
@@ -245,6 +257,21 @@ ATTACKS: Registry[type[Attack]] = Registry(
         "hopskipjump": "holdfast.attacks.hopskipjump:HopSkipJump",
         "boundary": "holdfast.attacks.boundary:Boundary",
         "autoattack": "holdfast.attacks.autoattack:AutoAttack",
+        "transfer_loop": "holdfast.attacks.transfer_loop:PLAIN",
+        "mi": "holdfast.attacks.transfer_loop:MI",
+        "ni": "holdfast.attacks.transfer_loop:NI",
+        "vmi": "holdfast.attacks.transfer_loop:VMI",
+        "vni": "holdfast.attacks.transfer_loop:VNI",
+        "sini": "holdfast.attacks.transfer_loop:SINI",
+        "di": "holdfast.attacks.transfer_loop:DI",
+        "ti": "holdfast.attacks.transfer_loop:TI",
+        "mi_transferattack": "holdfast.attacks.transfer_loop:MI_TRANSFERATTACK",
+        "ni_transferattack": "holdfast.attacks.transfer_loop:NI_TRANSFERATTACK",
+        "vmi_transferattack": "holdfast.attacks.transfer_loop:VMI_TRANSFERATTACK",
+        "vni_transferattack": "holdfast.attacks.transfer_loop:VNI_TRANSFERATTACK",
+        "sini_transferattack": "holdfast.attacks.transfer_loop:SINI_TRANSFERATTACK",
+        "di_transferattack": "holdfast.attacks.transfer_loop:DI_TRANSFERATTACK",
+        "ti_transferattack": "holdfast.attacks.transfer_loop:TI_TRANSFERATTACK",
         "eight_bit": "holdfast.attacks.eight_bit:EightBit",
         "eot": "holdfast.attacks.eot:EOT",
         "targeted": "holdfast.attacks.targeted:Targeted",
@@ -254,6 +281,24 @@ ATTACKS: Registry[type[Attack]] = Registry(
         "art": "holdfast.attacks.art:ART",
     },
 )
+"""Classes, and prototypes of published attacks to take fields over from."""
+
+STAGES: Registry[Any] = Registry(
+    "stages",
+    {
+        "momentum": "holdfast.attacks.stages.momentum:Momentum",
+        "variance": "holdfast.attacks.stages.variance:Variance",
+        "scale_copies": "holdfast.attacks.stages.scale_copies:ScaleCopies",
+        "input_diversity": "holdfast.attacks.stages.input_diversity:InputDiversity",
+        "translation_kernel": "holdfast.attacks.stages.translation_kernel:TranslationKernel",
+        "reverse_perturbation": "holdfast.attacks.stages.reverse_perturbation:ReversePerturbation",
+        "linbp": "holdfast.attacks.stages.linbp:LinBP",
+        "bpa": "holdfast.attacks.stages.bpa:BPA",
+        "skip_gradient": "holdfast.attacks.stages.skip_gradient:SkipGradient",
+        "loss_ensemble": "holdfast.attacks.stages.loss_ensemble:LossEnsemble",
+    },
+)
+"""What `transfer_loop` does to a gradient, or to the backward pass that it comes from."""
 
 CERTIFIERS: Registry[type[Certifier]] = Registry(
     "certifiers",
@@ -307,6 +352,7 @@ ALL: dict[str, Registry[Any]] = {
     "data": DATASETS,
     "augmentations": AUGMENTATIONS,
     "objectives": OBJECTIVES,
+    "embedding_distances": EMBEDDING_DISTANCES,
     "optimizers": OPTIMIZERS,
     "schedules": SCHEDULES,
     "checks": CHECKS,
@@ -316,6 +362,7 @@ ALL: dict[str, Registry[Any]] = {
     "threats": THREATS,
     "losses": LOSSES,
     "step_schedules": STEP_SCHEDULES,
+    "stages": STAGES,
     "samplings": SAMPLINGS,
     "questions": QUESTIONS,
 }

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -92,6 +92,22 @@ def replaced(model: Classifier, kind: type[nn.Module], change: Callable[[Any], C
         return _with_children(model, {n: replaced(child, kind, change) for n, child in model.named_children()})
     if isinstance(model, Wrapper):
         inner = replaced(model.wrapped, kind, change)
+        return model if inner is model.wrapped else model.around(inner)
+    return model
+
+
+def replaced_by_name(model: Classifier, names: Collection[str], change: Callable[[nn.Module], nn.Module]) -> Classifier:
+    """As `replaced`, for the outermost modules that have one of these names in the module around them."""
+    if isinstance(model, nn.Module):
+        return _with_children(
+            model,
+            {
+                name: change(child) if name in names else replaced_by_name(child, names, change)
+                for name, child in model.named_children()
+            },
+        )
+    if isinstance(model, Wrapper):
+        inner = replaced_by_name(model.wrapped, names, change)
         return model if inner is model.wrapped else model.around(inner)
     return model
 

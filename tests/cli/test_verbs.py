@@ -80,7 +80,7 @@ def test_minus_h_is_help_everywhere(tmp_path, path):
     assert said(*path, "-h", cwd=tmp_path) == said(*path, "--help", cwd=tmp_path)
 
 
-NETWORKS = ("run", "train", "search", "evaluate", "attack", "certify", "audit")
+NETWORKS = ("run", "train", "align", "search", "evaluate", "attack", "certify", "transfer", "audit")
 
 
 def test_every_verb_that_runs_a_network_takes_a_device():

@@ -35,7 +35,10 @@ from holdfast.attacks import (
     Targeted,
     TargetedAPGD,
     Torchattacks,
+    TransferLoop,
+    transfer_loop,
 )
+from holdfast.attacks.stages import InputDiversity, Momentum, ReversePerturbation, Variance
 from holdfast.augment import (
     AugMix,
     DeepAugment,
@@ -88,12 +91,14 @@ from holdfast.objectives import (
     TRADES,
     Adversarial,
     Alarm,
+    Align,
     Annealing,
     Center,
     CleanAndNoisy,
     Discriminative,
     Fast,
     Free,
+    Hint,
     InputGradient,
     Jacobian,
     JensenShannon,
@@ -154,11 +159,30 @@ def _torchattacks(threat):
     return _foreign(Torchattacks, "PGDL2" if isinstance(threat, L2) else "PGD", threat, steps=5, alpha=0.05)
 
 
+def _prototype(prototype):
+    """A prototype in another threat, with few steps and neighbours, and few images that change their size.
+
+    Those have slopes that other pixels share, which the weights of a random linear network do not.
+    """
+    cheaper = {Variance: {"neighbours": 2}, InputDiversity: {"probability": 0.2}}
+
+    def made(threat):
+        stages = [dataclasses.replace(stage, **cheaper.get(type(stage), {})) for stage in prototype.stages]
+        return dataclasses.replace(prototype, threat=threat, steps=4, stages=tuple(stages))
+
+    return made
+
+
 def _art(threat):
     # In l1 it climbs one coordinate, even where the box stops it: it may not come back from a random start.
     options = {"max_iter": 5, "eps_step": threat.eps / 2, "num_random_init": 0 if isinstance(threat, L1) else 1}
     return _foreign(ART, "ProjectedGradientDescent", threat, **options)
 
+
+TRANSFER = [
+    f"{short}{of}" for of in ("", "_transferattack") for short in ("mi", "ni", "vmi", "vni", "sini", "di", "ti")
+]
+"""Prototypes of published attacks."""
 
 ATTACKS = {  # functions of the threat
     "fgsm": lambda threat: FGSM(threat=threat),
@@ -184,6 +208,10 @@ ATTACKS = {  # functions of the threat
     "eot": lambda threat: EOT(attack=PGD(threat=threat, steps=5), draws=2),
     "aimed": lambda threat: Aimed(attack=PGD(threat=threat, steps=5), strength=1.0),
     "targeted": lambda threat: Targeted(attack=PGD(threat=threat, steps=5), at="random"),
+    "transfer_loop": lambda threat: TransferLoop(
+        threat=threat, steps=4, stages=(ReversePerturbation(steps=2), Momentum(decay=0.9)), random_start=True
+    ),
+    **{name: _prototype(getattr(transfer_loop, name.upper())) for name in TRANSFER},
     "foolbox": _foolbox,
     "torchattacks": _torchattacks,
     "art": _art,
@@ -193,6 +221,7 @@ CHOOSES_ITS_TARGET = {"targeted"}
 """Attacks that aim at a class of their own choice when none is given."""
 
 REFUSES: dict[str, set[str]] = {
+    **{name: {"l1"} for name in ("transfer_loop", *TRANSFER)},
     "deepfool": {"l1"},
     "ddn": {"l1", "linf"},
     "cw": {"l1", "linf"},
@@ -282,6 +311,7 @@ OBJECTIVES = {
     "multiclass_hinge": MulticlassHinge(d=0.3),
     "truncated_margin": TruncatedMargin(d=20.0),
     "smoothed_cross_entropy": SmoothedCrossEntropy(sigma=0.2),
+    "align": Align(witnesses=("a", "b"), embedding=Hint()).on([linear(3, seed=seed) for seed in (1, 2)]),
     "policy": OfPolicy(PolicyTraining(threat=Linf(0.1), steps=2, strengths=(0.0, 1.0, math.inf))),
 }
 

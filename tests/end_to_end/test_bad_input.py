@@ -66,7 +66,7 @@ RECIPES = {
     "wrong type": (BASE + "train: {epochs: many}\n", "bad.yaml:3: train.epochs: expected a valid integer; got 'many'"),
     "out of range": (BASE + "train: {batch_size: 0}\n", "bad.yaml:3: train: batch_size must be at least 1, got 0"),
     "negative budget": (BASE + "checks: [{fgsm: {linf: -0.1}}]\n", "bad.yaml:3: checks.0.fgsm.threat.linf: "),
-    "not a number": (BASE + "train: {optimizer: {sgd: {lr: .nan}}}\n", "train.optimizer.sgd: lr must be positive"),
+    "not a number": (BASE + "train: {optimizer: {sgd: {lr: .nan}}}\n", "train.optimizer.sgd: lr must not be negative"),
     "impossible optimizer": (BASE + "train: {optimizer: {sgd: {momentum: 0}}}\n", "nesterov needs a positive momentum"),
     "robust selection without an attack": (
         BASE + "train: {selection: {metric: robust_accuracy}}\n",

@@ -108,6 +108,7 @@ def run_json():
         **plain,
         "not_run": {"best": {"pgd": 3}},
         "init_from": {"name": "a", "weights": "best", "epoch": 1, "sha256": "ab"},
+        "witnesses": [{"name": "b", "weights": "last", "epoch": 2, "sha256": "cd"}],
         "bases": {"standard": {"neighbours": 10}, "robust": {"name": "b"}},
         "fitted": {"scale": 1.0, "kept": 0.5},
     }

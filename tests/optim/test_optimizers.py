@@ -80,7 +80,7 @@ def test_sign_descent_adds_decay_before_the_sign_and_skips_what_has_no_gradient(
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 @pytest.mark.parametrize(
-    ("fields", "message"), [({"lr": 0.0}, "lr must be positive"), ({"weight_decay": -1.0}, "decay")]
+    ("fields", "message"), [({"lr": -0.1}, "lr must not be negative"), ({"weight_decay": -1.0}, "decay")]
 )
 def test_impossible_fields_are_refused(name, fields, message):
     with pytest.raises(ValueError, match=message):

@@ -4,7 +4,7 @@ import dataclasses
 import json
 import types
 import typing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -15,8 +15,10 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from holdfast import files
-from holdfast.attacks import FMN, PGD
+from holdfast.attacks import FMN, PGD, TransferLoop
 from holdfast.attacks.schedule import cosine
+from holdfast.attacks.stages import LinBP, Momentum, Variance
+from holdfast.attacks.transfer_loop import MI, MI_TRANSFERATTACK, VMI
 from holdfast.checks import CHECKS, Check
 from holdfast.corruptions import GaussianNoise
 from holdfast.errors import RecipeError
@@ -114,7 +116,8 @@ def test_recipes_are_read_back_equal(file):
 def test_different_checks_have_different_labels_and_fields(name, data):
     first, second = built(data, Check, name), built(data, Check, name)
     (method, label, params), (other_method, other_label, other_params) = describe(first, Check), describe(second, Check)
-    assert method == other_method == name
+    if isinstance(CHECKS[name], type):  # a changed prototype is called after the one that is nearest to it
+        assert method == other_method == name
     assert (first == second) == (label == other_label) == (params == other_params)
 
 
@@ -131,6 +134,20 @@ def test_labels_of_a_preset_are_unique(preset):
         (PGD(threat=Linf(8 / 255), schedule=cosine), "pgd linf eps=8/255 schedule=cosine"),
         (FMN(threat=L0(20)), "fmn l0 eps=20"),
         (PGD(threat=L2(0.5), loss=difference_of_logits_ratio), "pgd l2 eps=0.5 loss=difference_of_logits_ratio"),
+        (replace(VMI, threat=L2(0.5)), "vmi l2 eps=0.5"),
+        (replace(MI, steps=40, step_size=2 / 255), "mi linf eps=8/255 steps=40 step_size=2/255"),
+        (
+            replace(MI_TRANSFERATTACK, loss=difference_of_logits_ratio),
+            "mi_transferattack linf eps=16/255 loss=difference_of_logits_ratio",
+        ),
+        (
+            TransferLoop(threat=Linf(0.1), stages=(Momentum(decay=0.9), Variance())),
+            "transfer_loop linf eps=0.1 momentum decay=0.9 + variance",
+        ),
+        (
+            TransferLoop(threat=Linf(4 / 255), steps=1, length=1.0, stages=(LinBP(rescale=False),)),
+            "transfer_loop linf eps=4/255 steps=1 length=1 linbp rescale=False",
+        ),
         (GaussianNoise(0.1), "gaussian_noise sigma=0.1"),
         (GaussianNoise(0.1234567), "gaussian_noise sigma=0.1234567"),
         (GaussianNoise(8.0000001 / 255), f"gaussian_noise sigma={8.0000001 / 255!r}"),

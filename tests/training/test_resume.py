@@ -79,6 +79,8 @@ MOMENTS = {"mscr", "zhen", "smoothed_cross_entropy"}
 
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_every_objective_goes_on_to_the_same_bits(tmp_path, name):
+    if name == "align":
+        pytest.skip("its witnesses must be of the same images: tests/training/test_aligned_training.py")
     objective = cheap.cheap(cheap.OBJECTIVES, name, "OBJECTIVES")
     model = "{lipschitz-mlp: {hidden: [8]}}" if name in MOMENTS else "{python: 'tests.training.tiny:network'}"
     if isinstance(objective, cheap.OfPolicy):

@@ -30,6 +30,11 @@ def network():
     return Normed(classes=10, side=8, dropout=0.5)
 
 
+def frozen():
+    """The same with nothing to train."""
+    return network().requires_grad_(False)
+
+
 def layered():
     """Layers that are called as the methods of other networks are, as in VGG networks."""
     return nn.Sequential(OrderedDict(features=nn.Flatten(), head=nn.Linear(64, 10)))

@@ -26,6 +26,7 @@ from holdfast.attacks.starting import StartingFrom
 from holdfast.attacks.targeted import Targeted
 from holdfast.attacks.torchattacks import Torchattacks
 from holdfast.attacks.transfer import Transfer, Transferred
+from holdfast.attacks.transfer_loop import TransferLoop
 from holdfast.families import ATTACKS
 
 __all__ = [
@@ -58,5 +59,6 @@ __all__ = [
     "TargetedAPGD",
     "Torchattacks",
     "Transfer",
+    "TransferLoop",
     "Transferred",
 ]

@@ -37,5 +37,5 @@ def check_persistent(who: str, attack: Attack) -> None:
     elif kind.__module__.startswith("holdfast.attacks") and not persistent:
         raise ValueError(
             f"{who} tries what the attack finds on another classifier, so that it must climb to the end; "
-            f"expected pgd, apgd, apgd_targeted, fgsm or rfgsm, got {kind.__name__}"
+            f"expected a transfer_loop such as mi, or pgd, apgd, apgd_targeted, fgsm or rfgsm; got {kind.__name__}"
         )

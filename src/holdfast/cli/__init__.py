@@ -18,8 +18,8 @@ from holdfast.errors import HoldfastError
 from holdfast.halving import is_out_of_memory
 
 VERBS = (
-    "run", "train", "search", "evaluate", "attack", "certify", "corrupt", "mce", "audit", "report", "compare", "select",
-    "list", "show", "schema",
+    "run", "train", "align", "search", "evaluate", "attack", "certify", "corrupt", "mce", "transfer", "audit", "report",
+    "compare", "select", "list", "show", "schema",
 )  # fmt: skip
 
 OUT_OF_MEMORY = "out of memory: free some, or take fewer images at once (--batch-size) or another device (--device)"

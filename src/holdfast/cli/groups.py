@@ -70,6 +70,21 @@ class RecipeOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PlaceOptions:
+    """Where and how runs of a command that writes their recipe itself are made."""
+
+    out: Out = OUT
+    data_root: Root = None
+    fresh: Fresh = False
+    device: Device = None
+    trust: TrustCode = False
+
+    def place(self) -> torch.device | None:
+        """The device that the user names; None for the usual one."""
+        return None if self.device is None else device_of(self.device)
+
+
+@dataclass(frozen=True, kw_only=True)
 class NetworkOptions:
     """A network that holdfast did not train."""
 

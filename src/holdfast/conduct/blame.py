@@ -6,9 +6,7 @@ import sysconfig
 import traceback
 from pathlib import Path
 
-import holdfast
-
-OWN = Path(holdfast.__file__).resolve().parent
+OWN = Path(__file__).resolve().parents[1]
 LIBRARIES = tuple({Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 

@@ -1,5 +1,6 @@
 """Classifiers built from classifiers; each is an ordinary classifier for attacks, certificates and analyses."""
 
+from holdfast.ensembles.average import Ensemble
 from holdfast.ensembles.composite import AdaptiveComposite, Composite
 from holdfast.ensembles.mixing import GradientRatio, LocalBias, Probability, strength_of
 from holdfast.ensembles.neighbours import NearestNeighbours
@@ -22,6 +23,7 @@ __all__ = [
     "AdaptiveCompositeOfRuns",
     "Composite",
     "CompositeOfRuns",
+    "Ensemble",
     "FittedTransform",
     "GradientRatio",
     "LocalBias",

@@ -2,10 +2,12 @@
 
 from holdfast.families import OBJECTIVES
 from holdfast.objectives.adversarial import Adversarial
+from holdfast.objectives.alignment import Align, Alignment
 from holdfast.objectives.awp import AWP
 from holdfast.objectives.center import Center
 from holdfast.objectives.cure import CURE
 from holdfast.objectives.discriminative import Discriminative, TermWeights
+from holdfast.objectives.embedding_distances import EGA, NCE, RKD, Hint
 from holdfast.objectives.fast import Alarm, Fast
 from holdfast.objectives.foar import FOAR
 from holdfast.objectives.free import Free
@@ -31,24 +33,30 @@ from holdfast.objectives.trades import TRADES
 __all__ = [
     "AWP",
     "CURE",
+    "EGA",
     "FOAR",
     "LLR",
     "MART",
     "MCR",
     "MMA",
     "MSCR",
+    "NCE",
     "OBJECTIVES",
+    "RKD",
     "SAM",
     "SOAR",
     "TRADES",
     "Adversarial",
     "Alarm",
+    "Align",
+    "Alignment",
     "Annealing",
     "Center",
     "CleanAndNoisy",
     "Discriminative",
     "Fast",
     "Free",
+    "Hint",
     "InputGradient",
     "Jacobian",
     "JensenShannon",

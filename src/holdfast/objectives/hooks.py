@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,15 @@ def _ignore(train: Examples, validation: Examples | None, *, augmented: bool) ->
 def _prepare_nothing(index: Tensor, like: Tensor) -> Iterator[tuple[int, int]]:
     """Nothing to make."""
     return iter(())
+
+
+def _no_parameters() -> list[nn.Parameter]:
+    """None."""
+    return []
+
+
+def _settle_nothing(model: nn.Module, batches: Iterable[Tensor]) -> None:
+    """Nothing to do."""
 
 
 def _no_alarm() -> None:
@@ -46,6 +55,9 @@ class Hooks:
             calling it does both. Whoever needs the loss twice, such as a perturbation of the weights, searches once:
             `search(model, x, y, rng=rng)` is what the loss needs, detached; what is remembered is remembered here.
         loss: the terms, `loss(model, x, y, result)`, from what `search` returned.
+        parameters: of its own, which the optimizer trains with those of the network.
+        settle: is called at the end of each epoch, before the weights are judged and saved, with the network and an
+            iterable of batches of all training images as they are.
         alarm: what is wrong with the training, in one sentence, or None.
     """
 
@@ -55,6 +67,8 @@ class Hooks:
     prepare: Callable[[Tensor, Tensor], Iterator[tuple[int, int]]] = _prepare_nothing
     search: Callable[..., Any] | None = None
     loss: Callable[[Classifier, Tensor, Tensor, Any], Terms] | None = None
+    parameters: Callable[[], list[nn.Parameter]] = _no_parameters
+    settle: Callable[[nn.Module, Iterable[Tensor]], None] = _settle_nothing
     alarm: Callable[[], str | None] = _no_alarm
 
 

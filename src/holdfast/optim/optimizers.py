@@ -203,8 +203,8 @@ class _SignSGD(TorchOptimizer):
 
 def _check(optimizer: Any) -> None:
     """Refuse impossible values once, for all optimizers."""
-    if not optimizer.lr > 0:
-        raise ValueError(f"lr must be positive, got {optimizer.lr}")
+    if not optimizer.lr >= 0:  # 0 is a control: everything but the steps
+        raise ValueError(f"lr must not be negative, got {optimizer.lr}")
     if not optimizer.weight_decay >= 0:
         raise ValueError(f"weight_decay must not be negative, got {optimizer.weight_decay}")
     for name in ("momentum", "decay"):

@@ -9,6 +9,7 @@ import re
 import types
 import typing
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -60,7 +61,15 @@ def describe(check: Any, kind: Any) -> tuple[str, str, str]:
     described = _named(check, FAMILIES[kind]) or _unregistered(check)
     ((method, fields),) = described.items() if isinstance(described, dict) else ((described, {}),)
     params = json.dumps(fields, sort_keys=True, default=str)
-    return method, " ".join([method, *_remarkable(check)]), params
+    prototype = FAMILIES[kind].get(method)
+    return method, " ".join([method, *_remarkable(check, _fields_of_name(prototype))]), params
+
+
+def _fields_of_name(prototype: Any) -> Mapping[str, Any]:
+    """What the name of a prototype says of its fields, so that a label need not; every label has the threat."""
+    if isinstance(prototype, type) or not dataclasses.is_dataclass(prototype):
+        return {}
+    return {f.name: getattr(prototype, f.name) for f in dataclasses.fields(prototype) if f.name != "threat"}
 
 
 def _unregistered(check: Any) -> dict[str, Any]:
@@ -74,12 +83,13 @@ def _unregistered(check: Any) -> dict[str, Any]:
     return {name: fields}
 
 
-def _remarkable(value: Any) -> list[str]:
-    """Fields of a method that are not at their default, methods among them spelled out."""
+def _remarkable(value: Any, usual: Mapping[str, Any] = MappingProxyType({})) -> list[str]:
+    """Fields of a method that are not at their default, or at what is `usual`, methods among them spelled out."""
     words = []
     for f in dataclasses.fields(value) if dataclasses.is_dataclass(value) else ():
         item = getattr(value, f.name)
-        if f.default is not dataclasses.MISSING and item == f.default:
+        default = usual.get(f.name, f.default)
+        if default is not dataclasses.MISSING and item == default:
             continue
         if dataclasses.is_dataclass(item) and not isinstance(item, type):
             words += [type(item).__name__.lower(), *_remarkable(item)]
@@ -109,7 +119,7 @@ def _short(value: Any) -> str:
 
 def _named(value: Any, family: Registry[Any]) -> Any:
     """`name` for functions, `{name: fields}` for methods, None for those without; of several what changes least."""
-    fitting: list[tuple[int, str]] = []
+    fitting: list[tuple[float, str]] = []
     for name, entry in family.usable(only_imported=True):
         if not dataclasses.is_dataclass(entry):
             if entry is value:
@@ -153,8 +163,19 @@ def printed(value: Any) -> str:
     return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 
-def _differences(value: Any, entry: Any) -> int:
-    return sum(getattr(value, f.name) != getattr(entry, f.name) for f in dataclasses.fields(value))
+def _differences(value: Any, entry: Any) -> float:
+    """How many fields a value changes of a prototype; one that this leaves empty is filled, which counts half.
+
+    Methods that a prototype consists of are what its name stands for: with others it is not that method at all.
+    """
+    pairs = [(getattr(value, f.name), getattr(entry, f.name)) for f in dataclasses.fields(value)]
+    return sum(_weight(theirs) for mine, theirs in pairs if mine != theirs)
+
+
+def _weight(field: Any) -> float:
+    if field == ():
+        return 0.5
+    return 100.0 if isinstance(field, tuple) and dataclasses.is_dataclass(field[0]) else 1.0
 
 
 def _fields(value: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NewType
 
 from holdfast.attacks.schedule import StepSchedule
+from holdfast.attacks.stages.stage import Stage
 from holdfast.certify.sampling import Sampling
 from holdfast.checks import Check
 from holdfast.corruptions.noise import Clean
@@ -21,6 +22,7 @@ from holdfast.families import (
     CHECKS,
     CORRUPTIONS,
     DATASETS,
+    EMBEDDING_DISTANCES,
     LOSSES,
     MIXINGS,
     OBJECTIVES,
@@ -28,9 +30,11 @@ from holdfast.families import (
     QUESTIONS,
     SAMPLINGS,
     SCHEDULES,
+    STAGES,
     STEP_SCHEDULES,
     THREATS,
 )  # fmt: skip
+from holdfast.objectives.embedding_distances import EmbeddingDistance
 from holdfast.objectives.standard import Standard
 from holdfast.optim.optimizers import SGD, Optimizer
 from holdfast.optim.schedules import Cosine, Schedule
@@ -55,6 +59,7 @@ FAMILIES: dict[Any, Registry[Any]] = {
     Certifier: CERTIFIERS,
     Check: CHECKS,
     Corruption: CORRUPTIONS,
+    EmbeddingDistance: EMBEDDING_DISTANCES,
     Loss: LOSSES,
     Mixing: MIXINGS,
     Objective: OBJECTIVES,
@@ -63,6 +68,7 @@ FAMILIES: dict[Any, Registry[Any]] = {
     Sampling: SAMPLINGS,
     Schedule: SCHEDULES,
     Source: DATASETS,
+    Stage: STAGES,
     StepSchedule: STEP_SCHEDULES,
     Threat: THREATS,
 }

@@ -7,6 +7,7 @@ A part holds the rows of one check on one block of examples. A kill at any momen
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -84,8 +85,15 @@ class Ledger:
 
     def append(self, part: str, rows: pl.DataFrame) -> None:
         """Write one part, whole or not at all."""
-        frame = rows.select([pl.col(name).cast(kind) for name, kind in SCHEMA.items()])
-        files.write_checked(self._file(part), to_parquet(frame))
+        self.append_together({part: rows})
+
+    def append_together(self, parts: Mapping[str, pl.DataFrame]) -> None:
+        """Write several parts, each whole or not at all, with one wait for the disk."""
+        frames = {
+            self._file(part): rows.select([pl.col(name).cast(kind) for name, kind in SCHEMA.items()])
+            for part, rows in parts.items()
+        }
+        files.write_together({file: to_parquet(frame) for file, frame in frames.items()})
 
     def part(self, part: str) -> pl.DataFrame:
         """The rows of one part."""

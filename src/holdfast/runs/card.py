@@ -37,7 +37,7 @@ MOST_CHANNELS = 4096
 
 def weights_metadata(
     recipe: Recipe | None, splits: Splits, state: Mapping[str, Tensor], epoch: int,
-    bases: Mapping[str, Any] | None = None,
+    bases: Mapping[str, Any] | None = None, origins: Mapping[str, Any] | None = None,
 ) -> dict[str, str]:  # fmt: skip
     """The metadata of a weights file, enough to rebuild the model without its run.
 
@@ -47,8 +47,9 @@ def weights_metadata(
         state: the weights.
         epoch: after which they are saved.
         bases: of a composite, what is known of the networks inside.
+        origins: runs that the weights come from: where training started, and the witnesses of an alignment.
     """
-    extra = {"bases": json.dumps(bases)} if bases else {}
+    extra = {name: json.dumps(facts) for name, facts in (("bases", bases), ("origins", origins)) if facts}
     made = {"trained": "holdfast.fit"} if recipe is None else {"recipe": to_yaml(recipe, Recipe)}
     model = None if recipe is None else plain(recipe.model, Architecture)
     return {
@@ -61,6 +62,19 @@ def weights_metadata(
         "hash": network_hash(model, state),
         **extra,
     }
+
+
+@dataclass(frozen=True)
+class _Origins:
+    """What a file's metadata says of the runs that its weights come from."""
+
+    init_from: dict[str, Any] = field(default_factory=dict)
+    witnesses: list[dict[str, Any]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for one in (*([self.init_from] if self.init_from else []), *self.witnesses):
+            if not isinstance(one.get("name"), str) or not isinstance(one.get("sha256"), str):
+                raise ValueError(f"origins: expected name and sha256 of each run; got {str(one)[:60]}")
 
 
 @dataclass(frozen=True)
@@ -91,6 +105,7 @@ class Card:
         epoch: after which they were saved.
         bases: of a composite, what it says of the networks inside; empty for others.
         model: the network as it is recorded, perhaps by an earlier version with fewer fields.
+        origins: runs that the weights come from, with their hashes: `init_from`, and the `witnesses` of an alignment.
     """
 
     file: Path
@@ -101,6 +116,7 @@ class Card:
     epoch: int
     bases: Mapping[str, Any] = field(default_factory=dict)
     model: Any = None
+    origins: Mapping[str, Any] = field(default_factory=dict)
 
     def check(self, state: Mapping[str, Tensor]) -> None:
         """Refuse weights that are not those that the file describes.
@@ -149,6 +165,7 @@ def read_card(path: Path | str) -> Card:
         recipe = parse_stored(recorded, where=lambda at: f"{file}: {'.'.join(at)}")
         stated = {name: parse_json(metadata[name]) for name in ("classes", "shape", "bases") if name in metadata}
         images = parse_record(_Images, stated)
+        origins = parse_record(_Origins, parse_json(metadata.get("origins", "{}")))
         require_budget(4 * math.prod(images.shape), f"{file}: an image", error=CheckpointError)
         classes, bases = tuple(images.classes), images.bases
         channels, height, width = images.shape
@@ -161,6 +178,7 @@ def read_card(path: Path | str) -> Card:
             _epoch(metadata.get("epoch", "0")),
             bases,
             recorded["model"],
+            {name: facts for name, facts in vars(origins).items() if facts},
         )
     except (ValueError, TypeError, LookupError, yaml.YAMLError) as error:
         raise CheckpointError(f"{file}: expected metadata written by holdfast; {line_of(error)}") from None

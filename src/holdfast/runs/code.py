@@ -22,6 +22,7 @@ from holdfast.attacks.transfer import Transfer
 from holdfast.ensembles.of_runs import OfRuns
 from holdfast.errors import CheckpointError, HoldfastError, RecipeError
 from holdfast.models.external import Python
+from holdfast.objectives.alignment import Align
 from holdfast.recipe.foreign import Unresolved, code_in, place_of
 from holdfast.recipe.plain import to_yaml
 from holdfast.recipe.schema import Recipe
@@ -163,6 +164,8 @@ def _networks(recipe: Recipe) -> list[Architecture]:
     checks = (*recipe.checks, *recipe.epoch_checks)
     sources = [check.source for check in checks if isinstance(check, Transfer)]
     sources += [path for question in recipe.analyses for path in getattr(question, "sources", ())]
+    if isinstance(recipe.train.objective, Align):
+        sources += recipe.train.objective.witnesses
     if isinstance(model, OfRuns):
         sources += [path for path in (model.standard, model.robust) if path is not None]
     networks = [recipe.model]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -53,7 +54,7 @@ class L2:
     def sample_within(self, x: Tensor, rng: Streams, radius: float | Tensor) -> Tensor:
         """As `sample`, with another radius, one for all or (N,)."""
         direction = rng.normal(x)
-        length = radius * rng.uniform(x.new_empty(len(x))) ** (1 / x[0].numel())
+        length = radius * rng.uniform(x.new_empty(len(x))) ** (1 / math.prod(x.shape[1:]))
         return (x + per_example(length, x) * self.steepest(direction, x)).clamp_(0, 1)
 
     def steepest(self, grad: Tensor, z: Tensor) -> Tensor:

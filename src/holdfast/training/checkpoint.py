@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,9 @@ FLUSH_SECONDS = 1.0
 
 def weights_content(
     recipe: Recipe, splits: Splits, state: dict[str, Tensor], epoch: int, bases: Bases | None = None, *, kept: str,
-    given: bool = False,
+    given: bool = False, origins: Mapping[str, Any] | None = None,
 ) -> bytes:  # fmt: skip
-    """A file of weights, with recipe, hashes and the bases of a composite; without recipe for a network `given`.
+    """A file of weights, with recipe, hashes, bases of a composite and origins; without recipe for a network `given`.
 
     Raises:
         TrainingError: if a weight is not finite.
@@ -37,7 +38,7 @@ def weights_content(
     bad = [name for name, tensor in state.items() if tensor.is_floating_point() and not tensor.isfinite().all()]
     if bad:
         raise TrainingError(f"{recipe.name}: epoch {epoch}: expected finite weights, got others in {bad[0]}; {kept}")
-    return to_safetensors(state, weights_metadata(None if given else recipe, splits, state, epoch, bases))
+    return to_safetensors(state, weights_metadata(None if given else recipe, splits, state, epoch, bases, origins))
 
 
 def state_content(state: dict[str, Any]) -> bytes:

@@ -10,10 +10,12 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import asdict
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from holdfast.errors import RecipeError
 from holdfast.models.logits import bare
 from holdfast.objectives.threat_warmup import has_growing_threat, warmup_share
 from holdfast.objectives.weight_penalty import with_l1
@@ -26,6 +28,7 @@ from holdfast.runs.directory import Run
 from holdfast.runs.initial import start_from
 from holdfast.runs.networks import find_bases, new_model
 from holdfast.runs.splits import Splits
+from holdfast.runs.witnesses import with_witnesses
 from holdfast.training.batches import Batches
 from holdfast.training.checkpoint import TrainingFiles, load_state, state_content, weights_content
 from holdfast.training.collapse import CollapseWatch, remedy
@@ -75,6 +78,8 @@ def fit(
     """
     loop = _Loop(recipe, splits, run, device, trust=trust, network=network)
     if not any(weight.requires_grad for weight in loop.raw.parameters()):
+        if loop.witnesses:
+            raise RecipeError(f"{recipe.name}: train.objective: align: expected a network with weights to train")
         yield from loop.keep()
         return
     try:
@@ -120,9 +125,11 @@ class _Loop:
         if self.bases and self.fabric.is_global_zero:
             run.record(bases=self.bases)
         self.model, self.optimizer = set_up(self.fabric, self.raw, train.optimizer(self.raw.parameters()))
-        self.objective = RunningObjective(
-            train.objective, self.raw, len(splits.classes), splits.train, self.fabric.device
-        )
+        settings, self.witnesses = with_witnesses(recipe, splits, run, trust=trust)
+        if self.witnesses and self.fabric.is_global_zero:
+            run.record(witnesses=self.witnesses)
+        self.objective = RunningObjective(settings, self.raw, len(splits.classes), splits.train, self.fabric.device)
+        self.optimizer.param_groups[0]["params"].extend(self.objective.hooks.parameters())
         self.objective.hooks.meet(splits.train, splits.validation, augmented=bool(recipe.data.augment))
         self.mean = RunningMean(self.raw, train.ema) if train.ema is not None else None
         self.judge = Judge(train.selection, splits.validation, recipe.seed)
@@ -219,6 +226,8 @@ class _Loop:
         """Judge, write metrics and weights, and last the state that makes them count."""
         started = time.monotonic()
         number = self.step // self.per_epoch
+        for network in [self.raw, *([self.mean.model] if self.mean is not None else [])]:
+            self.objective.hooks.settle(network, self._images())
         weights = self._weights()
         judged = self.raw if self.mean is None else self.mean.model
         verdict, collapse = self.judge(judged, number, self.recipe.train.epochs), self.watch(judged)
@@ -235,6 +244,14 @@ class _Loop:
         self._keep_state()
         self.files.flush(at_once=self.done)
         return epoch
+
+    def _images(self) -> Iterator[Tensor]:
+        """All training images as they are, in batches."""
+        train, size = self.splits.train, self.recipe.train.batch_size
+        assert train is not None, "data without training images are refused before"
+        like = next(self.raw.parameters())
+        for start in range(0, len(train), size):
+            yield train.batch(slice(start, start + size))[0].to(like)
 
     def _labels(self, number: int, *, best: bool) -> list[str]:
         """What the weights of an epoch are kept as."""
@@ -256,10 +273,16 @@ class _Loop:
         self, labels: list[str], weights: dict[str, Tensor], epoch: int, recipe: Recipe | None = None
     ) -> None:
         content = weights_content(
-            recipe or self.recipe, self.splits, weights, epoch, self.bases, kept=self.files.kept, given=self.given
-        )
+            recipe or self.recipe, self.splits, weights, epoch, self.bases, kept=self.files.kept, given=self.given,
+            origins=self._origins(),
+        )  # fmt: skip
         for label in labels:
             self.files[self.run.weights(label)] = content
+
+    def _origins(self) -> dict[str, Any]:
+        """What the weights come from besides the images: other runs with their hashes."""
+        info = self.run.info()
+        return {name: info[name] for name in ("init_from", "witnesses") if name in info}
 
     def _cost(self) -> Cost | None:
         """Of the epoch's steps; None where none was taken since the process began, only the epoch's end."""

@@ -111,7 +111,7 @@ def _attack(word: str, norm: str, eps: float) -> Attack:
         raise ValueError(f"along: {unknown(name, [*WORDS, *ATTACKS])}")
     kind, threat = cast(Any, ATTACKS[name]), cast(Any, THREATS[norm])
     try:
-        attack = kind(threat=threat(eps))
+        attack = kind(threat=threat(eps)) if isinstance(kind, type) else replace(kind, threat=threat(eps))
     except TypeError:
         raise ValueError(f"along: expected attacks that need no more than a threat; got {name!r}") from None
     # The highest loss in reach is wanted, not the first success.
