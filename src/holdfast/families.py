@@ -76,6 +76,7 @@ DATASETS: Registry[Any] = Registry(
     {
         "cifar10": instance("holdfast.data.cifar:Cifar10"),
         "cifar100": instance("holdfast.data.cifar:Cifar100"),
+        "cifar5x5": "holdfast.data.selected:CIFAR5X5",
         "digits": instance("holdfast.data.digits:Digits"),
         "emnist": instance("holdfast.data.emnist:Emnist"),
         "fashion_mnist": "holdfast.data.idx:FASHION_MNIST",
@@ -84,6 +85,7 @@ DATASETS: Registry[Any] = Registry(
         "mnist": "holdfast.data.idx:MNIST",
         "npy": "holdfast.data.npy:Npy",
         "npz": "holdfast.data.npz:Npz",
+        "selected": "holdfast.data.selected:Selected",
         "spoken_digits": instance("holdfast.data.waveforms:Waveforms", path="free_spoken_digits_8khz.npz"),
         "svhn": instance("holdfast.data.svhn:Svhn"),
         "wav_folder": "holdfast.data.wav_folder:WavFolder",
@@ -91,6 +93,20 @@ DATASETS: Registry[Any] = Registry(
     },
 )
 """Sources by name: an instance to use or to `dataclasses.replace`, or the class where a path is needed."""
+
+HIERARCHIES: Registry[Any] = Registry(
+    "hierarchies",
+    {
+        "cifar10": "holdfast.data.hierarchies:CIFAR10_GROUPS",
+        "cifar5x5": "holdfast.data.hierarchies:CIFAR5X5_GROUPS",
+        "coarse": instance("holdfast.data.hierarchies:Coarse"),
+        "digits": "holdfast.data.hierarchies:DIGIT_GROUPS",
+        "fashion_mnist": "holdfast.data.hierarchies:FASHION_GROUPS",
+        "file": "holdfast.data.hierarchies:File",
+        "table": "holdfast.data.hierarchies:Table",
+    },
+)
+"""Hierarchies by name; `coarse` reads that of CIFAR-100 off the data, `file` and `table` are the user's own."""
 
 AUGMENTATIONS: Registry[Augmentation] = Registry(
     "augmentations",
@@ -301,6 +317,7 @@ ALL: dict[str, Registry[Any]] = {
     "models": ARCHITECTURES,
     "mixings": MIXINGS,
     "data": DATASETS,
+    "hierarchies": HIERARCHIES,
     "augmentations": AUGMENTATIONS,
     "objectives": OBJECTIVES,
     "optimizers": OPTIMIZERS,
