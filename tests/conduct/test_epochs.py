@@ -125,6 +125,14 @@ def test_runs_without_such_weights_have_no_such_section(finished, tmp_path):
     assert list(Epochs().present(read_runs([path]))) == []
 
 
+def test_checks_for_epochs_may_be_swept_and_come_once():
+    swept = {"gaussian_noise": {"sigma": {"each": [0.1, 0.2]}}}
+    (recipe, _) = recipes_of({**RECIPE, "epoch_checks": ["clean", swept]})
+    assert [getattr(check, "sigma", None) for check in recipe.epoch_checks] == [None, 0.1, 0.2]
+    with pytest.raises(RecipeError, match="epoch_checks: expected each check once; got 'clean' 2 times"):
+        recipes_of({**RECIPE, "epoch_checks": ["clean", "clean"]})
+
+
 def test_checks_for_epochs_need_epochs_that_are_kept():
     train = {**RECIPE["train"], "keep_every": None}
     with pytest.raises(RecipeError, match=r"epoch_checks: expected train\.keep_every"):

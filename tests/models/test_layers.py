@@ -28,6 +28,12 @@ def test_group_normalisation_survives_maps_of_one_pixel():
     assert normalisation("group", 16)(x).abs().sum() > 1
 
 
+def test_layer_normalisation_is_over_all_channels_and_places_of_an_image():
+    x = torch.randn(2, 16, 3, 5, generator=torch.Generator().manual_seed(0)) * 3 + 1
+    mean, variance = (of((1, 2, 3), keepdim=True) for of in (x.mean, lambda *a, **k: x.var(*a, **k, correction=0)))
+    torch.testing.assert_close(normalisation("layer", 16)(x), (x - mean) / (variance + 1e-5).sqrt())
+
+
 def test_weights_keep_the_scale_of_relu_activations():
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)

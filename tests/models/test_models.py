@@ -144,7 +144,7 @@ def test_trains_without_normalisation(name):
     assert losses[-1] < 0.6 * losses[0]
 
 
-@pytest.mark.parametrize("norm", ["batch", "group", "none"])
+@pytest.mark.parametrize("norm", ["batch", "group", "layer", "none"])
 @pytest.mark.parametrize("activation", ["relu", "leaky_relu", "elu", "silu", "gelu", "softplus", "tanh"])
 def test_takes_every_norm_and_activation(norm, activation):
     assert network("resnet10", norm=norm, activation=activation)(images((3, 16, 16))).isfinite().all()

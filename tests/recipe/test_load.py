@@ -237,13 +237,13 @@ def test_a_bad_override_says_what_was_expected(override, says):
     [
         (
             "trian: {}",
-            "r.yaml:4: unknown name 'trian'; known: analyses, checks, data, evaluate, model, name, seed, seeds, train, "
-            "variants. Did you mean 'train'?",
+            "r.yaml:4: unknown name 'trian'; known: analyses, checks, data, epoch_checks, evaluate, model, name, "
+            "seed, seeds, train, variants. Did you mean 'train'?",
         ),
         (
             "variants: {a: {train.epochs: 2}}",
-            "variants.a.train.epochs: unknown name 'train.epochs'; known: analyses, checks, data, evaluate, model, "
-            "name, seed, train. Write train: {epochs: ...}.",
+            "variants.a.train.epochs: unknown name 'train.epochs'; known: analyses, checks, data, epoch_checks, "
+            "evaluate, model, name, seed, train. Write train: {epochs: ...}.",
         ),
         ("train:\n  epochz: 3", "r.yaml:5: train.epochz: unknown name 'epochz'"),
         (

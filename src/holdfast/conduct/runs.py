@@ -145,8 +145,9 @@ def _require_methods(recipe: Recipe) -> None:
     """Refuse objects of Python in a recipe that break the protocol of their place."""
     if not isinstance(recipe.model, Unresolved | OfRuns):
         require_protocol(Architecture, recipe.model, f"{recipe.name}: model")
-    for number, check in enumerate(recipe.checks):
-        require_check(check, f"{recipe.name}: checks[{number}]")
+    for name in ("checks", "epoch_checks"):
+        for number, check in enumerate(getattr(recipe, name)):
+            require_check(check, f"{recipe.name}: {name}[{number}]")
     if not isinstance(recipe.train.objective, Unresolved):
         require_objective(recipe.train.objective, f"{recipe.name}: train.objective")
 

@@ -55,12 +55,13 @@ class Trained:
 
 def validate_before_training(job: Job, splits: Splits) -> None:
     """Refuse before training what would fail after it: files that are not there, networks without a bound."""
-    for check in job.recipe.checks:
+    checks = (*job.recipe.checks, *job.recipe.epoch_checks)
+    for check in checks:
         if isinstance(check, StoredImages):
             check.check()
         if isinstance(check, Transfer):
             _validate_source(job, check.source)
-    bounded = [(check, norm) for check in job.recipe.checks if (norm := getattr(check, "bound_in", None)) is not None]
+    bounded = [(check, norm) for check in checks if (norm := getattr(check, "bound_in", None)) is not None]
     if not bounded or job.run.labels():
         return
     check, norm = bounded[0]

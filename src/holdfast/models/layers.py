@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from holdfast.errors import unknown
 
-Norm = Literal["batch", "group", "none"]
+Norm = Literal["batch", "group", "layer", "none"]
 Activation = Literal["relu", "leaky_relu", "elu", "silu", "gelu", "softplus", "tanh"]
 
 Layer = TypeVar("Layer", nn.Conv2d, nn.Linear)
@@ -36,6 +36,7 @@ _ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
 _NORMS: dict[str, Callable[[int], nn.Module]] = {
     "batch": nn.BatchNorm2d,
     "group": lambda channels: nn.GroupNorm(groups(channels), channels),
+    "layer": lambda channels: nn.GroupNorm(1, channels),
     "none": lambda channels: nn.Identity(),
 }
 

@@ -24,7 +24,7 @@ EACH = {
     "properties": {"each": {"type": "array"}},
     "required": ["each"],
     "additionalProperties": False,
-    "description": "in checks and in selection.corruptions: one for each of these values",
+    "description": "in checks, epoch_checks and selection.corruptions: one for each of these values",
 }
 RANGE: dict[str, Any] = {
     "type": "object",

@@ -149,10 +149,11 @@ def _seeds(content: dict[str, Any], file: Path) -> list[int]:
 
 def _distinct(recipe: Recipe, file: Path) -> None:
     """The ledger tells checks apart by their labels, so none may come twice."""
-    counts = Counter(describe(check, Check)[1] for check in recipe.checks)
-    for label, count in counts.items():
-        if count > 1:
-            raise RecipeError(f"{file}: checks: expected each check once; got '{label}' {count} times")
+    for name in ("checks", "epoch_checks"):
+        counts = Counter(describe(check, Check)[1] for check in getattr(recipe, name))
+        for label, count in counts.items():
+            if count > 1:
+                raise RecipeError(f"{file}: {name}: expected each check once; got '{label}' {count} times")
 
 
 def _require_known_keys(content: dict[str, Any], file: Path, lines: Mapping[Path_, int]) -> None:

@@ -25,7 +25,7 @@ Origins = Mapping[Path_, list[int]]
 MOST_SWEPT = 1_000
 """Checks that one member of a list may stand for."""
 
-LISTS: tuple[Path_, ...] = (("checks",), ("train", "selection", "corruptions"))
+LISTS: tuple[Path_, ...] = (("checks",), ("epoch_checks",), ("train", "selection", "corruptions"))
 """Where sweeps may stand."""
 
 

@@ -160,7 +160,8 @@ def code_of(recipes: Sequence[Recipe | Any]) -> dict[str, Path | None]:
 
 def _networks(recipe: Recipe) -> list[Architecture]:
     model: object = recipe.model
-    sources = [check.source for check in recipe.checks if isinstance(check, Transfer)]
+    checks = (*recipe.checks, *recipe.epoch_checks)
+    sources = [check.source for check in checks if isinstance(check, Transfer)]
     sources += [path for question in recipe.analyses for path in getattr(question, "sources", ())]
     if isinstance(model, OfRuns):
         sources += [path for path in (model.standard, model.robust) if path is not None]
