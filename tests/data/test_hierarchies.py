@@ -165,14 +165,16 @@ def test_a_recipe_states_a_hierarchy_by_name_or_in_full():
         return recipes_of(content)[0].data.hierarchy
 
     assert source("digits") == HIERARCHIES["digits"]
-    assert source({"table": {"levels": {"group": {"a": ["1"]}}}}) == Table(levels={"group": {"a": ["1"]}})
+    assert source({"table": {"levels": {"group": {"a": ["1"], "b": ["0"]}}}}) == Table(
+        levels={"group": {"a": ["1"], "b": ["0"]}}
+    )
     with pytest.raises(RecipeError, match=r"unknown name 'cifar'.*Did you mean 'cifar10'"):
         source("cifar")
 
 
 def test_data_in_memory_may_have_one():
     x, y = torch.zeros(2, 1, 2, 2), torch.tensor([0, 1])
-    hierarchy = Table(levels={"group": {"all": ["a", "b"]}})(data_of("ab"), Digits())
+    hierarchy = Table(levels={"group": {"x": ["a"], "y": ["b"]}})(data_of("ab"), Digits())
     assert Memory(test=(x, y), classes=("a", "b"), hierarchy=hierarchy)().hierarchy == hierarchy
     with pytest.raises(DataError, match="expected a hierarchy of its 2 classes"):
         Memory(test=(x, y), classes=("a", "c"), hierarchy=hierarchy)()

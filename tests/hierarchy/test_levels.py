@@ -63,7 +63,7 @@ def test_chance_among_some_examples_depends_on_their_classes():
     assert border.inside(3) == 1
 
 
-@given(st.lists(st.integers(0, 3), min_size=2, max_size=9))
+@given(st.lists(st.integers(0, 3), min_size=2, max_size=9).filter(lambda of: len(set(of)) > 1))
 def test_facts_are_read_back_as_the_same_hierarchy(of):
     from holdfast.hierarchy import hierarchy_of_facts
 
@@ -82,7 +82,7 @@ def test_another_group_or_cost_is_another_hierarchy():
         hierarchy_of(CLASSES, TWO),
         hierarchy_of(CLASSES, other),
         hierarchy_of(CLASSES, TWO, [[2 * (i != j) for j in range(5)] for i in range(5)]),
-        hierarchy_of(tuple("abcdf"), {**TWO, "group": {"x": ["a", "b", "c", "d", "f"]}, "area": {"w": [*"abcdf"]}}),
+        hierarchy_of(tuple("abcdf"), {"group": {"x": ["a", "c"], "y": ["b"], "z": ["d", "f"]}}),
     ]
     assert len({one.digest for one in made}) == 4
 

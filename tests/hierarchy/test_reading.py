@@ -30,6 +30,7 @@ def test_classes_whose_names_are_numbers_may_be_written_as_numbers():
         ({"group": {**GOOD, "trees": "oak"}}, "expected a list of classes; got 'oak'"),
         ({"group": ["bird"]}, "hierarchy.group: expected groups by name"),
         ({"group": {}}, "hierarchy.group: expected groups by name"),
+        ({"group": {"all": [*CLASSES]}}, "hierarchy.group: expected two groups or more; got one"),
         ({"a/b": GOOD}, "without a slash; got 'a/b'"),
         ({}, "expected a level of groups, or a severity; got neither"),
         (

@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 from holdfast.errors import RecipeError
-from holdfast.hierarchy.levels import Hierarchy
+from holdfast.hierarchy.levels import Border, Hierarchy
 
 Method = TypeVar("Method")
 
@@ -42,6 +42,27 @@ def with_hierarchy(method: Method, hierarchy: Hierarchy | None, place: str = "")
 def needs_hierarchy(method: Any) -> bool:
     """Whether a method, or one in it, takes the hierarchy of the data."""
     return any((name == "hierarchy" and value is None) or needs_hierarchy(value) for name, value in _parts(method))
+
+
+def border_of(method: Any) -> Border:
+    """The border that the fields `level` and `severity` of a method choose in its `hierarchy`.
+
+    Raises:
+        RecipeError: if the hierarchy is not known yet, or has no such border.
+    """
+    if method.hierarchy is None:
+        name = type(method).__name__
+        raise RecipeError(f"{name}: expected a hierarchy; got None, which stands for that of the data")
+    chosen: Border = method.hierarchy.border(method.level, method.severity)
+    return chosen
+
+
+def check_border(method: Any) -> None:
+    """Refuse a level beside a severity, and a border that a hierarchy which is known does not have."""
+    if method.level is not None and method.severity is not None:
+        raise ValueError(f"expected a level or a severity; got '{method.level}' and {method.severity:g}")
+    if method.hierarchy is not None:
+        border_of(method)
 
 
 def _parts(method: Any) -> Iterator[tuple[str, Any]]:

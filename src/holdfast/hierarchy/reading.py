@@ -64,6 +64,8 @@ def _level(name: Any, groups: Any, places: Mapping[str, int]) -> Level:
         raise ValueError(f"hierarchy: expected levels whose names are texts without a slash; got {name!r}")
     if not isinstance(groups, Mapping) or not groups or not all(isinstance(group, str) for group in groups):
         raise ValueError(f"{where}: expected groups by name, each with a list of its classes; got {_short(groups)}")
+    if len(groups) < 2:
+        raise ValueError(f"{where}: expected two groups or more; got one")
     own: dict[int, str] = {}
     for group, leaves in groups.items():
         for leaf in _leaves(f"{where}.{group}", leaves, places):
