@@ -29,6 +29,9 @@ from holdfast.attacks import (
     DeepFool,
     EightBit,
     Foolbox,
+    Hierarchical,
+    HierarchicalHalving,
+    HierarchicalPGD,
     HopSkipJump,
     SimBA,
     Square,
@@ -71,9 +74,11 @@ from holdfast.corruptions import (
 )
 from holdfast.corruptions import Linear as LinearCorruption
 from holdfast.ensembles import AdaptiveComposite, Composite, Probability
+from holdfast.hierarchy import hierarchy_of, with_hierarchy
 from holdfast.losses import cross_entropy, difference_of_logits_ratio, margin
 from holdfast.models import MODELS
 from holdfast.models.basis import InBasis
+from holdfast.modes import evaluating
 from holdfast.objectives import (
     AWP,
     CURE,
@@ -124,7 +129,7 @@ from holdfast.questions.stability import NoiseStability
 from holdfast.questions.surface import LossSurface
 from holdfast.questions.thickness import Thickness
 from holdfast.threat import L0, L1, L2, Linf
-from holdfast.wrappers import behind
+from holdfast.wrappers import behind, network
 from tests.zoo import linear
 
 THREATS = {"linf": Linf(0.1), "l2": L2(0.4), "l1": L1(1.0), "l0": L0(3)}
@@ -156,6 +161,32 @@ def _art(threat):
     return _foreign(ART, "ProjectedGradientDescent", threat, **options)
 
 
+@dataclasses.dataclass(frozen=True)
+class OfAnyClasses:
+    """A method on a hierarchy, for networks of any number of classes: every class is a group, or every two are one.
+
+    With a class in each group the method promises what one without a hierarchy promises.
+    """
+
+    method: object
+    size: int = 1
+
+    def __getattr__(self, name):
+        return getattr(self.method, name)
+
+    def on(self, classes):
+        """The method on the hierarchy of so many classes."""
+        names = [str(label) for label in range(classes)]
+        size = min(self.size, classes - 1)  # two groups at least
+        groups = {f"g{start}": names[start : start + size] for start in range(0, classes, size)}
+        return with_hierarchy(self.method, hierarchy_of(names, {"group": groups}))
+
+    def __call__(self, model, x, *args, **options):
+        with evaluating(network(model)), torch.no_grad():
+            classes = network(model)(x[:1] if len(x) else x.new_zeros(1, *x.shape[1:])).shape[1]
+        return self.on(classes)(model, x, *args, **options)
+
+
 ATTACKS = {  # functions of the threat
     "fgsm": lambda threat: FGSM(threat=threat),
     "pgd": lambda threat: PGD(threat=threat, steps=5, restarts=2),
@@ -179,6 +210,11 @@ ATTACKS = {  # functions of the threat
     "autoattack": lambda threat: AutoAttack(threat=threat, steps=8, targets=2, queries=20),
     "eot": lambda threat: EOT(attack=PGD(threat=threat, steps=5), draws=2),
     "aimed": lambda threat: Aimed(attack=PGD(threat=threat, steps=5), strength=1.0),
+    "hierarchical": lambda threat: OfAnyClasses(Hierarchical(attack=PGD(threat=threat, steps=5, restarts=2))),
+    "hierarchical_pgd": lambda threat: OfAnyClasses(HierarchicalPGD(threat=threat, steps=5)),
+    "hierarchical_halving": lambda threat: OfAnyClasses(
+        HierarchicalHalving(threat=threat, steps=8, candidates=3, targets=2)
+    ),
     "targeted": lambda threat: Targeted(attack=PGD(threat=threat, steps=5), at="random"),
     "foolbox": _foolbox,
     "torchattacks": _torchattacks,
@@ -202,7 +238,10 @@ REFUSES: dict[str, set[str]] = {
 for _name in sorted(set(ATTACKS) - {"fgsm", "fmn"}):  # those that wrap an attack refuse with the PGD inside
     REFUSES.setdefault(_name, set()).update(COUNTS)
 
-MAY_GIVE_UP: set[str] = {"autoattack", "boundary", "hopskipjump", "cw", "cw_linf", "ddn", "deepfool", "fab", "fmn"}
+MAY_GIVE_UP: set[str] = {
+    *("autoattack", "boundary", "hopskipjump", "cw", "cw_linf", "ddn", "deepfool", "fab", "fmn"),
+    *("hierarchical_halving", "hierarchical_pgd"),
+}
 """Attacks that return the image itself where they find nothing within the budget."""
 
 LOSSES = {"cross_entropy": cross_entropy, "margin": margin, "dlr": difference_of_logits_ratio}
