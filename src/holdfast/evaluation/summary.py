@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from holdfast.hierarchy import Hierarchy
 from holdfast.results.certified_radii import average_certified_radius
 from holdfast.results.ledger import SCHEMA
 from holdfast.results.summaries import accuracies, yields
@@ -28,12 +29,14 @@ class Results:
         not_run: examples left out for lack of time, by check and component.
         clean: rows of the clean images, also where no check asked for them.
         warnings: what makes the numbers doubtful, a line each.
+        hierarchy: of the classes; None for none.
     """
 
     rows: pl.DataFrame
     not_run: dict[str, int] = field(default_factory=dict)
     clean: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SCHEMA))
     warnings: tuple[str, ...] = ()
+    hierarchy: Hierarchy | None = None
 
     @property
     def table(self) -> pl.DataFrame:

@@ -50,6 +50,8 @@ SCHEMA: dict[str, Any] = {
     "rank": pl.Int32,  # of the label among the classes, 1 for the largest logit; null for certifiers
     "not_run": pl.String,  # why the attack, or a component, could not run on an example that is right; else null
     **TRAITS,  # what the check is, see `holdfast.traits.Traits`
+    "gradients": pl.Int64,  # backward passes spent on this example, where the classes have a hierarchy
+    "to_the_end": pl.Boolean,  # whether an attack goes on behind the first wrong answer, where they have one
 }
 
 NEVER_NULL = ("run", "weights", "check", "method", "params", "example", "label", "prediction", "correct")
@@ -64,7 +66,10 @@ MOST_SEVERITY = 1000
 MOST_CLASSES = 100_000
 """A larger label is no number of a class."""
 
-ADDED = ("rank", "not_run", *TRAITS)
+OF_HIERARCHIES = ("gradients", "to_the_end")
+"""Columns that are written only where they hold something: a run without a hierarchy has none of them."""
+
+ADDED = ("rank", "not_run", *TRAITS, *OF_HIERARCHIES)
 """Columns that older ledgers do not have: null, or implied by name and fields of the check."""
 
 
@@ -84,7 +89,8 @@ class Ledger:
 
     def append(self, part: str, rows: pl.DataFrame) -> None:
         """Write one part, whole or not at all."""
-        frame = rows.select([pl.col(name).cast(kind) for name, kind in SCHEMA.items()])
+        empty = [name for name in OF_HIERARCHIES if name not in rows.columns or rows[name].is_null().all()]
+        frame = rows.select([pl.col(name).cast(kind) for name, kind in SCHEMA.items() if name not in empty])
         files.write_checked(self._file(part), to_parquet(frame))
 
     def part(self, part: str) -> pl.DataFrame:
