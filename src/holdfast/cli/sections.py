@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from holdfast.report.runs import RunData
     from holdfast.show.items import Item
 
-OVERVIEW = ("summary", "unfinished", "accuracy", "distances", "certificates", "corruptions", "maps")
+OVERVIEW = ("summary", "unfinished", "accuracy", "groups", "distances", "certificates", "corruptions", "maps")
 """Sections that sum up what was measured; none has times, so that a repeated command prints the same."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import polars as pl
 
@@ -67,6 +68,13 @@ class Results:
         return self.rows if self.clean.is_empty() else self.clean
 
     @property
+    def _data(self) -> dict[str, Any]:
+        """What a report has to know of the classes."""
+        if self.hierarchy is None:
+            return {}
+        return {"classes": list(self.hierarchy.classes), "hierarchy": self.hierarchy.facts()}
+
+    @property
     def yields(self) -> pl.DataFrame:
         """What each component of composed attacks did."""
         return yields(self.rows)
@@ -74,6 +82,7 @@ class Results:
     def items(self) -> Iterator[Item]:
         """Accuracies, certificates, what was not run and what makes the numbers doubtful, as a report shows them."""
         from holdfast.report.accuracy import every_network
+        from holdfast.report.groups import Groups
         from holdfast.report.proofs import certificate_table, proofs_of
         from holdfast.report.runs import RunData
         from holdfast.report.unfinished import Unfinished
@@ -82,9 +91,10 @@ class Results:
         if rows.is_empty():
             return
         name, weights = rows.select("run", "weights").row(0)
-        facts = {"name": name, "not_run": {weights: self.not_run}}
+        facts = {"name": name, "not_run": {weights: self.not_run}, "data": self._data}
         runs = [RunData(label=name, facts=facts, rows=rows, recipe=None, epochs=(), galleries=())]
         yield every_network(runs)
+        yield from Groups().present(runs)
         if proofs := proofs_of(runs):
             yield certificate_table(runs, proofs)
         yield from Unfinished().present(runs)
