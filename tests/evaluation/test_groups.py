@@ -68,7 +68,7 @@ def test_all_attacks_on_groups_are_checks():
 
 def test_results_print_groups_beside_classes():
     text = str(evaluated([Clean(), LEAF, TO_THE_END]))
-    for words in ("Group right", "Expected severity", "chance", "stops at the first wrong"):
+    for words in ("Group right", "Expected severity", "chance", "stops once it succeeds"):
         assert words in text
     assert "Group right" not in str(evaluated([Clean()], None))
 

@@ -1,11 +1,13 @@
 """The section on groups: what stands in its cells, and that pages without a hierarchy have none."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from holdfast.errors import LedgerError
 from holdfast.hierarchy import hierarchy_of
+from holdfast.report.group_attacks import attack_tables
 from holdfast.report.groups import Groups, cost_table, group_table
 from holdfast.report.page import render
 from holdfast.report.runs import read_runs
@@ -66,7 +68,7 @@ def test_a_row_for_each_check_and_the_worst_case(tmp_path):
 def test_attacks_that_stop_early_have_no_share_of_right_groups(tmp_path):
     table = table_of(run(tmp_path / "a", [FakeCheck("clean", correct=RIGHT), attack(0.1, NEXT, to_the_end=False)]))
     cell = row(table, "pgd linf eps=0.1 steps=20")["Group right given a wrong class"]
-    assert (cell.text, cell.value, cell.note) == ("—", None, "stops at the first wrong class")
+    assert (cell.text, cell.value, cell.note) == ("—", None, "stops once it succeeds")
 
 
 def test_every_level_has_its_columns(tmp_path):
@@ -103,6 +105,23 @@ def test_the_section_shows_tables_costs_curves_and_matrices(tmp_path):
     (matrix,) = choice.options[1][1]
     assert isinstance(matrix, Table)
     assert [[cell.text for cell in cells] for _, cells in matrix.rows] == [["3", "1"], ["0", "4"]]
+
+
+def test_attacks_in_one_threat_stand_beside_the_one_with_the_most_gradients(tmp_path):
+    other = FakeCheck("fgsm linf eps=0.1", "fgsm", {"threat": {"linf": {"eps": 0.1}}}, [*RIGHT[:5], *NEXT[:3]])
+    checks = [FakeCheck("clean", correct=RIGHT), attack(0.1, NEXT, gradients=20), replace(other, gradients=1)]
+    (one,) = read_runs([run(tmp_path / "a", checks)])
+    (table,) = attack_tables(one, one.hierarchy.border())
+    assert [name for name, _ in table.rows] == ["fgsm linf eps=0.1", "pgd linf eps=0.1 steps=20"]
+    cells = row(table, "fgsm linf eps=0.1")  # examples 5 and 6 are broken, 5 crosses; PGD breaks 0 and 1, 1 crosses
+    assert [cells[name].value for name in table.columns] == [7 / 8, 1, 1, 1, 1, 2.0]
+    assert "most gradients, pgd linf eps=0.1" in table.caption
+
+
+def test_attacks_in_different_threats_are_not_compared(tmp_path):
+    checks = [attack(0.1, NEXT, gradients=20), attack(0.2, NEXT, gradients=20)]
+    (one,) = read_runs([run(tmp_path / "a", checks)])
+    assert attack_tables(one, one.hierarchy.border()) == []
 
 
 def test_runs_without_a_hierarchy_have_no_such_section(tmp_path):

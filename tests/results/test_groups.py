@@ -173,3 +173,19 @@ def test_group_accuracy_is_class_accuracy_and_right_groups_of_wrong_classes(pair
     (cost,) = severities(made, HIERARCHY).to_dicts()
     crossing = len(pairs) - across(made, BORDER)["correct"].sum()
     assert cost["severity"] * len(pairs) == pytest.approx(row["wrong"] + crossing)  # 1 within a group, 2 outside
+
+
+def test_the_worked_example_of_the_documentation():
+    costs = [[0, 1, 5, 5], [1, 0, 5, 5], [9, 9, 0, 1], [9, 9, 2, 0]]
+    levels = {"group": {"animals": ["cat", "dog"], "vehicles": ["car", "truck"]}}
+    hierarchy = hierarchy_of(["cat", "dog", "car", "truck"], levels, costs)
+    made, border = rows([0, 0, 1, 1, 2, 2, 3, 3], [0, 1, 1, 2, 2, 3, 3, 0]), hierarchy.border()
+    assert made["correct"].sum() == 4
+    assert across(made, border)["correct"].sum() == 6
+    (row,) = right_group_given_wrong_class(made, border).to_dicts()
+    assert (row["inside"], row["wrong"], row["chance"]) == (2, 4, pytest.approx(1 / 3))
+    assert (row["low"], row["high"]) == (pytest.approx(0.150, abs=5e-4), pytest.approx(0.850, abs=5e-4))
+    (cost,) = severities(made, hierarchy).to_dicts()
+    assert (cost["severity"], cost["half"]) == (2.0, pytest.approx(2.283, abs=5e-4))
+    assert across(made, hierarchy.border(severity=5))["correct"].sum() == 6
+    assert severities(made, hierarchy_of(hierarchy.classes, levels))["severity"].item() == 0.75

@@ -11,6 +11,7 @@ import polars as pl
 from holdfast.hierarchy import Hierarchy, Level
 from holdfast.questions.question import Needs
 from holdfast.report.curves import budget_charts
+from holdfast.report.group_attacks import attack_tables
 from holdfast.report.runs import RunData
 from holdfast.report.shares import Share, share_of
 from holdfast.report.unfinished import absent
@@ -23,7 +24,7 @@ from holdfast.show.numbers import count, give_or_take, percent, short
 from holdfast.show.table import Cell, Table
 
 NONE = Cell("—")
-STOPS = Cell("—", "stops at the first wrong class")
+STOPS = Cell("—", "stops once it succeeds")
 COSTS = 12
 """Columns of the table of costs, at most; where mistakes have more different costs, only their mean is shown."""
 LIMIT = 40
@@ -58,6 +59,9 @@ class Groups:
         for run, hierarchy in grouped:
             if (table := cost_table(run, hierarchy)) is not None:
                 yield Details(table.caption, [table])
+            for border in (hierarchy.border(level.name) for level in hierarchy.levels):
+                if tables := attack_tables(run, border):
+                    yield Details(f"Attacks on {run.label}, {border.name}: examples and gradients", tables)
         yield from group_charts(runs)
         if matrices := [option for run, hierarchy in grouped for option in _matrices(run, hierarchy)]:
             yield Note("Which group is taken for which, on clean images and in the strongest check of each run.")
