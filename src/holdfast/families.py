@@ -282,6 +282,7 @@ CERTIFIERS: Registry[type[Certifier]] = Registry(
         "smoothing": "holdfast.certify.smoothing:GaussianSmoothing",
         "laplace_smoothing": "holdfast.certify.smoothing:LaplaceSmoothing",
         "uniform_smoothing": "holdfast.certify.smoothing:UniformSmoothing",
+        "group_certificate": "holdfast.certify.groups:GroupCertificate",
         "mixture_margin": "holdfast.certify.mixture:MixtureMargin",
         "mixture_smoothing": "holdfast.certify.mixture:MixtureSmoothing",
     },

@@ -51,6 +51,7 @@ from holdfast.augment import (
 )
 from holdfast.certify import (
     GaussianSmoothing,
+    GroupCertificate,
     LaplaceSmoothing,
     Margin,
     MixtureMargin,
@@ -384,6 +385,7 @@ CERTIFIERS = {
     "smoothing": GaussianSmoothing(sigma=0.1, n=256, n0=32, alpha=0.01),
     "laplace_smoothing": LaplaceSmoothing(scale=0.1, n=256, n0=32, alpha=0.01),
     "uniform_smoothing": UniformSmoothing(width=0.2, n=256, n0=32, alpha=0.01),
+    "group_certificate": OfAnyClasses(GroupCertificate(certifier=Margin(norm="linf"))),
     "mixture_margin": OfMixture(MixtureMargin(norm="l2")),
     "mixture_smoothing": OfMixture(MixtureSmoothing(smoothing=GaussianSmoothing(sigma=0.1, n=256, n0=32, alpha=0.01))),
 }

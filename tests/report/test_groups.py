@@ -3,18 +3,21 @@
 import json
 from dataclasses import replace
 
+import polars as pl
 import pytest
 
 from holdfast.errors import LedgerError
 from holdfast.hierarchy import hierarchy_of
+from holdfast.report.certificates import Certificates, Refuted
 from holdfast.report.group_attacks import attack_tables
 from holdfast.report.groups import Groups, cost_table, group_table
 from holdfast.report.page import render
 from holdfast.report.runs import read_runs
+from holdfast.results import Ledger
 from holdfast.show.items import Choice, Details
 from holdfast.show.numbers import SPACE
 from holdfast.show.table import Table
-from tests.report.factory import FakeCheck, make_run, pgd
+from tests.report.factory import FakeCheck, make_run, pgd, proved
 
 CLASSES = tuple("abcd")
 HIERARCHY = hierarchy_of(CLASSES, {"group": {"x": ["a", "b"], "y": ["c", "d"]}})
@@ -144,3 +147,26 @@ def test_facts_that_are_no_hierarchy_are_refused_in_one_line(tmp_path, stated):
     paths = [run(tmp_path / "a", [FakeCheck("clean", correct=RIGHT)], stated)]
     with pytest.raises(LedgerError, match=r"data in run\.json: "):
         list(Groups().present(read_runs(paths)))
+
+
+def proved_groups(path, radius):
+    """A run whose third check certified the right group of every example within these radii."""
+    near = attack(0.1, NEXT, distance=[0.05] * 8)  # a is taken for b, and b for c
+    made = run(path, [FakeCheck("clean", correct=RIGHT, distance=[0.0] * 8), near, proved(radius, norm="linf")])
+    ledger, groups = Ledger(made / "ledger"), pl.Series([0, 0, 1, 1] * 2, dtype=pl.Int32)
+    part = ledger.part("best-2").with_columns(
+        prediction=groups, method=pl.lit("group_certificate"), certifies=pl.lit("network, group")
+    )
+    ledger.append("best-2", part)
+    return read_runs([made])
+
+
+def test_certificates_of_groups_stand_beside_attacks_on_groups_and_only_other_groups_refute_them(tmp_path):
+    sound = proved_groups(tmp_path / "a", [0.2, 0.01, *[0.2] * 6])
+    assert list(Refuted().present(sound)) == []
+    charts = [item.title for item in Groups().present(sound) if hasattr(item, "curves")]
+    assert any("certified ≤ true ≤ attacked" in title for title in charts)
+    assert not [item for item in Certificates().present(sound) if "attacked" in getattr(item, "title", "")]
+    wrong = proved_groups(tmp_path / "b", [0.2] * 8)
+    assert "1 certified examples" in next(iter(Refuted().present(wrong))).text
+    assert "1 certified examples" in render(wrong)

@@ -10,8 +10,10 @@ import polars as pl
 
 from holdfast.hierarchy import Hierarchy, Level
 from holdfast.questions.question import Needs
+from holdfast.report.certificates import bracket_chart, brackets_of
 from holdfast.report.curves import budget_charts
 from holdfast.report.group_attacks import attack_tables
+from holdfast.report.proofs import certificate_table, proofs_of
 from holdfast.report.runs import RunData
 from holdfast.report.shares import Share, share_of
 from holdfast.report.unfinished import absent
@@ -19,7 +21,7 @@ from holdfast.results.groups import across, right_group_given_wrong_class, sever
 from holdfast.results.summaries import accuracies, confusion
 from holdfast.results.worst_case import threats, title, worst_case
 from holdfast.show.chart import Chart
-from holdfast.show.items import Choice, Details, Item, Note
+from holdfast.show.items import Choice, Details, Heading, Item, Note
 from holdfast.show.numbers import count, give_or_take, percent, short
 from holdfast.show.table import Cell, Table
 
@@ -63,6 +65,8 @@ class Groups:
                 if tables := attack_tables(run, border):
                     yield Details(f"Attacks on {run.label}, {border.name}: examples and gradients", tables)
         yield from group_charts(runs)
+        for run, hierarchy in grouped:
+            yield from _certified(run, hierarchy)
         if matrices := [option for run, hierarchy in grouped for option in _matrices(run, hierarchy)]:
             yield Note("Which group is taken for which, on clean images and in the strongest check of each run.")
             yield Choice(matrices)
@@ -163,6 +167,16 @@ def group_charts(runs: Sequence[RunData]) -> Iterator[Chart]:
         curves = (*chart.curves, *(replace(curve, kind=f"{curve.kind}, groups") for curve in viewed.curves))
         placed = tuple(replace(curve, run=places[curve.run]) for curve in curves)
         yield replace(chart, title=f"{chart.title}: classes and groups", curves=placed)
+
+
+def _certified(run: RunData, hierarchy: Hierarchy) -> Iterator[Item]:
+    """What is proved of the groups of each level, beside what attacks leave of them."""
+    for level in hierarchy.levels:
+        viewed = [replace(run, rows=across(run.main_rows, hierarchy.border(level.name)))]
+        if proofs := proofs_of(viewed):
+            yield Heading(f"Certificates of {run.label}: {level.name}")
+            yield certificate_table(viewed, proofs)
+            yield from map(bracket_chart, brackets_of(viewed, proofs))
 
 
 def _as_groups(run: RunData) -> RunData:

@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from holdfast.earlier import with_traits
 from holdfast.errors import LedgerError
 from holdfast.hierarchy import Border, Hierarchy
+from holdfast.results.certified_radii import contradictions
 from holdfast.results.recorded_checks import Budget
 from holdfast.results.summaries import is_certificate, with_interval
 from holdfast.results.worst_case import within
 from holdfast.statistics import spread
-from holdfast.traits import Kind
+from holdfast.traits import NETWORK, SMOOTHED, Kind, at_level
 
 CHECK = ("run", "weights", "check")
 """What tells the checks of several networks apart."""
@@ -35,9 +36,12 @@ def across(rows: pl.DataFrame, border: Border) -> pl.DataFrame:
     which does not cross counts as right, although the later components of a composed attack were not tried on it: the
     accuracy of groups under an attack on classes is an upper bound, as all accuracies under attacks are.
 
+    A certificate of classes is one of their groups, too; certificates of groups of other levels are left out.
+
     Raises:
         LedgerError: if a label or a prediction is none of the classes of the border.
     """
+    rows, of_groups = _certificates_at(rows, border)
     label, prediction = _classes(rows, len(border.crossing))
     answered = prediction >= 0
     crosses = ~answered | border.crossing[label, prediction]
@@ -45,13 +49,33 @@ def across(rows: pl.DataFrame, border: Border) -> pl.DataFrame:
         sides = np.zeros_like(label), np.where(answered, crosses, -1)
     else:
         of = np.array(border.level.of)
-        sides = of[label], np.where(answered, of[prediction], -1)
+        groups = np.where(of_groups, prediction, of[prediction])
+        crosses = np.where(of_groups, of[label] != prediction, crosses)
+        sides = of[label], np.where(answered, groups, -1)
     right = pl.Series("correct", ~crosses, dtype=pl.Boolean)
     steps = {"steps": pl.when("correct").then("steps")} if "steps" in rows.columns else {}  # else none waits
     ranks = {"rank": pl.lit(None, pl.Int32)} if "rank" in rows.columns else {}
     return rows.with_columns(**steps, **ranks).with_columns(
         right, label=pl.Series(sides[0], dtype=pl.Int32), prediction=pl.Series(sides[1], dtype=pl.Int32)
     )
+
+
+def _certificates_at(rows: pl.DataFrame, border: Border) -> tuple[pl.DataFrame, NDArray[np.bool_]]:
+    """The rows without certificates of groups of other levels, and which are of this one: they predict groups."""
+    rows = with_traits(rows)
+    here = [at_level(about, border.name) for about in (NETWORK, SMOOTHED)] if border.level is not None else []
+    of_classes = pl.col("certifies").is_null() | pl.col("certifies").is_in([NETWORK, SMOOTHED])
+    rows = rows.filter(of_classes | pl.col("certifies").is_in(here))
+    of_groups = rows["certifies"].is_in(here).fill_null(value=False).to_numpy()
+    plain = dict(zip(here, (NETWORK, SMOOTHED), strict=False))
+    return rows.with_columns(pl.col("certifies").replace(plain)), of_groups
+
+
+def group_contradictions(rows: pl.DataFrame, hierarchy: Hierarchy) -> pl.DataFrame:
+    """Certificates of groups that another check refutes with a prediction of another group, see `contradictions`."""
+    of_classes = with_traits(rows).filter(pl.col("certifies").is_in([NETWORK, SMOOTHED]))["check"].unique().implode()
+    refuted = [contradictions(across(rows, hierarchy.border(level.name))) for level in hierarchy.levels]
+    return pl.concat([contradictions(rows).clear(), *refuted]).filter(~pl.col("check").is_in(of_classes))
 
 
 def right_group_given_wrong_class(rows: pl.DataFrame, border: Border) -> pl.DataFrame:

@@ -36,7 +36,7 @@ SCHEMA: dict[str, Any] = {
     "params": pl.String,  # all its fields as JSON
     "example": pl.Int64,  # index in the data set's test split
     "label": pl.Int32,
-    "prediction": pl.Int32,  # of the changed image; -1 where a certifier abstains
+    "prediction": pl.Int32,  # of the changed image, a group in certificates of groups; -1 where a certifier abstains
     "correct": pl.Boolean,
     "loss": pl.Float64,  # cross entropy of the changed image; null for certifiers
     "distance": pl.Float64,  # from the clean image, in `norm`
