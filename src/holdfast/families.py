@@ -155,6 +155,8 @@ OBJECTIVES: Registry[type[Objective]] = Registry(
         "multiclass_hinge": "holdfast.objectives.hinge:MulticlassHinge",
         "truncated_margin": "holdfast.objectives.hinge:TruncatedMargin",
         "smoothed_cross_entropy": "holdfast.objectives.smoothed:SmoothedCrossEntropy",
+        "hierarchical_cross_entropy": "holdfast.objectives.hierarchical:HierarchicalCrossEntropy",
+        "severity_labels": "holdfast.objectives.hierarchical:SeverityLabels",
         "policy": "holdfast.objectives.policy:PolicyTraining",
     },
 )

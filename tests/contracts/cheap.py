@@ -100,6 +100,7 @@ from holdfast.objectives import (
     Discriminative,
     Fast,
     Free,
+    HierarchicalCrossEntropy,
     InputGradient,
     Jacobian,
     JensenShannon,
@@ -107,6 +108,7 @@ from holdfast.objectives import (
     MulticlassHinge,
     Noisy,
     PolicyTraining,
+    SeverityLabels,
     SmoothedCrossEntropy,
     Stability,
     Standard,
@@ -318,6 +320,10 @@ OBJECTIVES = {
     "multiclass_hinge": MulticlassHinge(d=0.3),
     "truncated_margin": TruncatedMargin(d=20.0),
     "smoothed_cross_entropy": SmoothedCrossEntropy(sigma=0.2),
+    "hierarchical_cross_entropy": OfAnyClasses(
+        HierarchicalCrossEntropy(attack=Hierarchical(attack=PGD(threat=Linf(0.1), steps=2))), size=2
+    ),
+    "severity_labels": OfAnyClasses(SeverityLabels(beta=2.0), size=2),
     "policy": OfPolicy(PolicyTraining(threat=Linf(0.1), steps=2, strengths=(0.0, 1.0, math.inf))),
 }
 

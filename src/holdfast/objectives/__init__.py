@@ -9,6 +9,7 @@ from holdfast.objectives.discriminative import Discriminative, TermWeights
 from holdfast.objectives.fast import Alarm, Fast
 from holdfast.objectives.foar import FOAR
 from holdfast.objectives.free import Free
+from holdfast.objectives.hierarchical import HierarchicalCrossEntropy, SeverityLabels
 from holdfast.objectives.hinge import MulticlassHinge, TruncatedMargin
 from holdfast.objectives.input_gradient import InputGradient
 from holdfast.objectives.jacobian import Jacobian
@@ -49,6 +50,7 @@ __all__ = [
     "Discriminative",
     "Fast",
     "Free",
+    "HierarchicalCrossEntropy",
     "InputGradient",
     "Jacobian",
     "JensenShannon",
@@ -58,6 +60,7 @@ __all__ = [
     "Passes",
     "PolicyLoss",
     "PolicyTraining",
+    "SeverityLabels",
     "SmoothedCrossEntropy",
     "Stability",
     "Standard",
