@@ -56,6 +56,7 @@ COMPOSITES: Registry[Any] = Registry(
     {
         "composite": "holdfast.ensembles.of_runs:CompositeOfRuns",
         "adaptive_composite": "holdfast.ensembles.of_runs:AdaptiveCompositeOfRuns",
+        "har": "holdfast.ensembles.of_runs:HAROfRuns",
     },
 )
 

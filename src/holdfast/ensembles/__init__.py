@@ -1,11 +1,13 @@
 """Classifiers built from classifiers; each is an ordinary classifier for attacks, certificates and analyses."""
 
 from holdfast.ensembles.composite import AdaptiveComposite, Composite
+from holdfast.ensembles.har import HAR
 from holdfast.ensembles.mixing import GradientRatio, LocalBias, Probability, strength_of
 from holdfast.ensembles.neighbours import NearestNeighbours
 from holdfast.ensembles.of_runs import (
     AdaptiveCompositeOfRuns,
     CompositeOfRuns,
+    HAROfRuns,
     Neighbours,
     OfRuns,
 )
@@ -17,6 +19,7 @@ from holdfast.types import Mixing
 
 __all__ = [
     "ARCHITECTURES",
+    "HAR",
     "MIXINGS",
     "AdaptiveComposite",
     "AdaptiveCompositeOfRuns",
@@ -24,6 +27,7 @@ __all__ = [
     "CompositeOfRuns",
     "FittedTransform",
     "GradientRatio",
+    "HAROfRuns",
     "LocalBias",
     "Mixing",
     "NearestNeighbours",

@@ -164,7 +164,7 @@ def _networks(recipe: Recipe) -> list[Architecture]:
     sources = [check.source for check in checks if isinstance(check, Transfer)]
     sources += [path for question in recipe.analyses for path in getattr(question, "sources", ())]
     if isinstance(model, OfRuns):
-        sources += [path for path in (model.standard, model.robust) if path is not None]
+        sources += [path for path in model.roles.values() if path is not None]
     networks = [recipe.model]
     for source in sources:
         try:
