@@ -81,6 +81,7 @@ bench: $(VENV)/.dev
 	$(ONE_THREAD) $(BIN)/python benchmarks/orthogonal.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/discriminative.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/curvature.py
+	$(ONE_THREAD) $(BIN)/python benchmarks/frequency.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/training_cost.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/composites.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/safety.py

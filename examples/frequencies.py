@@ -1,9 +1,8 @@
-"""What filters and noise by frequency do to an image, and how much accuracy noise in each band takes: one page.
+"""What filters and noise by frequency do to an image: one page.
 
 `python examples/frequencies.py frequencies.html` draws a digit without its smallest coefficients and without its
-highest frequencies, with the difference and the mask of each, and with noise in each band. After `holdfast run
-recipes/digits_bands.yaml`, `python examples/frequencies.py frequencies.html runs/digits_bands/*/*` adds a chart and a
-table of what each band takes, and the spectra of what the checks of these runs changed.
+highest frequencies, with the difference and the mask of each, and with noise in each band; `--data cifar10 --index 7`
+draws another image. What attacks change, and the spectrum of that, is in the report of a run with these checks.
 """
 
 from __future__ import annotations
@@ -11,29 +10,19 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import polars as pl
-import torch
-from numpy.typing import NDArray
-from rich.console import Console
 from torch import Tensor
 
-from holdfast import load_run
 from holdfast.corruptions import BandNoise, EnergyFilter, LowPass
 from holdfast.data import DATASETS
 from holdfast.frequency import bands, dct, energy_mask, low_pass_mask
-from holdfast.report.gallery import magnification, magnified, png, read_galleries
-from holdfast.results.band_drops import band_drops
+from holdfast.report.gallery import magnification, magnified, png
+from holdfast.report.spectra import picture
 from holdfast.rng import Streams
-from holdfast.show.chart import Chart, Curve
-from holdfast.show.items import Details, Heading, Item
-from holdfast.show.numbers import interval
+from holdfast.show.items import Heading, Item
 from holdfast.show.page import Section, render_page
 from holdfast.show.pictures import Photo, Photos
-from holdfast.show.table import Cell, Table, across, coloured
-from holdfast.show.terminal import draw
 
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
 BANDS = 10
@@ -41,16 +30,12 @@ SOURCES = {name: source for name, source in DATASETS.items() if not isinstance(s
 DECADES = 4
 """Of a logarithmic spectrum."""
 
-Array = NDArray[np.floating]
-Drops = dict[str, list[dict[str, Any]]]
-"""What each band takes, by run."""
-
 
 def image_items(x: Tensor) -> Iterator[Item]:
     """One image, (1, C, H, W), in all its changes."""
-    plane, log = spectra(x.numpy()[0])
-    yield strip([("original", png(x.numpy()[0])), ("|DCT|", plane), ("|DCT|, log scale", log)])
-    size = x.shape[-2:]
+    size, magnitude = x.shape[-2:], dct(x)[0].abs().mean(0).numpy()
+    plane = png(magnitude[None] / (magnitude.max() or 1.0))
+    yield strip([("original", png(x.numpy()[0])), ("|DCT|", plane), ("|DCT|, log scale", picture(magnitude, DECADES))])
     without_energy = [(EnergyFilter(share=share)(x), energy_mask(dct(x), share)[0]) for share in SHARES]
     yield from changed_items("Without the smallest coefficients", x, without_energy)
     without_detail = [(LowPass(share=share)(x), low_pass_mask(*size, share)[None]) for share in SHARES]
@@ -64,14 +49,14 @@ def image_items(x: Tensor) -> Iterator[Item]:
 
 
 def changed_items(title: str, x: Tensor, changed: Sequence[tuple[Tensor, Tensor]]) -> Iterator[Item]:
-    """Images without some of their coefficients, what is gone, and the masks, in which black is removed."""
+    """Images without some of their coefficients, what is gone, and the masks, which are 1 (white) where one stays."""
     before, after = x.numpy()[0], [z.numpy()[0] for z, _ in changed]
     factor = magnification(max(float(np.abs(z - before).max()) for z in after))
     names = [f"{share:.0%} removed" for share in SHARES]
     yield Heading(title)
     yield strip(list(zip(names, map(png, after), strict=True)))
     yield strip([(f"difference, {factor:g} times", png(magnified(before, z, factor))) for z in after])
-    yield strip([("mask, black is removed", png(mask.numpy())) for _, mask in changed])
+    yield strip([("mask, 1 stays", png(mask.numpy())) for _, mask in changed])
 
 
 def strip(pictures: Sequence[tuple[str, str]]) -> Photos:
@@ -79,71 +64,10 @@ def strip(pictures: Sequence[tuple[str, str]]) -> Photos:
     return Photos([Photo([(picture, caption)], caption) for caption, picture in pictures], "strip")
 
 
-def spectra(image: Array) -> tuple[str, str]:
-    """Magnitudes of the coefficients of an image, (C, H, W), averaged over channels: plain, and on a log scale."""
-    size = dct(torch.as_tensor(image, dtype=torch.float64)).abs().mean(0, keepdim=True)
-    size = size / size.max().clamp(min=torch.finfo(size.dtype).tiny)
-    log = 1 + size.clamp(min=10.0**-DECADES).log10() / DECADES
-    return png(size.numpy()), png(log.numpy())
-
-
-def run_items(path: Path) -> Iterator[Item]:
-    """The first image that each check of a run kept: before, after, the change and its spectrum."""
-    for gallery in read_galleries(path / "gallery"):
-        if len(gallery.x) and np.any(gallery.x[0] != gallery.z[0]):
-            before, after = gallery.x[0], gallery.z[0]
-            change = png(magnified(before, after, gallery.factor))
-            pictures = [("before", png(before)), ("after", png(after)), (f"change, {gallery.factor:g} times", change)]
-            pictures += [("|DCT| of the change, log scale", spectra(after - before)[1])]
-            yield Details(gallery.check, [strip(pictures)])
-
-
-def drops_of(path: Path) -> list[dict[str, Any]]:
-    """What each band takes from the best weights of a run, from the lowest frequencies on."""
-    run = load_run(path)
-    return list(band_drops(run.ledger.filter(pl.col("weights") == run.weights[0])).iter_rows(named=True))
-
-
-def drops_table(drops: Drops) -> Table:
-    """Percentage points of accuracy that noise in each band takes from each run, with intervals."""
-    columns = [(name, {row["band"]: cell(row) for row in rows}) for name, rows in drops.items()]
-    table = across("Accuracy that noise in each band takes, in percentage points", "Band", columns, str)
-    return Table(table.caption, table.corner, table.columns, coloured(table.rows))
-
-
-def cell(row: dict[str, Any]) -> Cell:
-    """A drop with its interval."""
-    note = "" if row["low"] is None else interval(row["low"], row["high"])
-    return Cell(f"{100 * row['drop']:z.1f}", note, value=row["drop"])
-
-
-def drops_chart(drops: Drops) -> Chart:
-    """The same against the band."""
-    curves = tuple(drops_curve(place, rows) for place, rows in enumerate(drops.values()))
-    title = "Accuracy that noise in each band takes"
-    return Chart(title, "band, from low to high frequencies", curves, True, whole=False, from_zero=False)
-
-
-def drops_curve(place: int, rows: Sequence[dict[str, Any]]) -> Curve:
-    """What each band takes from one run."""
-    x, y, low, high = (tuple(row[key] for row in rows) for key in ("band", "drop", "low", "high"))
-    return Curve(place, "drop", x, y) if None in low else Curve(place, "drop", x, y, low, high, ribbon=True)
-
-
-def sections(x: Tensor, runs: dict[str, Path], drops: Drops) -> Iterator[Section]:
-    """All that the page shows."""
-    if drops:
-        yield Section.of("bands", "Bands", [drops_chart(drops), drops_table(drops)], list(drops))
-    yield Section.of("image", "An image and its frequencies", image_items(x))
-    for number, (name, path) in enumerate(runs.items()):
-        yield Section.of(f"run-{number}", f"What the checks of {name} changed", run_items(path))
-
-
 def main() -> None:
     """Read, print, draw."""
-    parser = argparse.ArgumentParser(description="Filters and noise by frequency: pictures, and accuracies of runs.")
+    parser = argparse.ArgumentParser(description="Filters and noise by frequency, in pictures.")
     parser.add_argument("page", type=Path, nargs="?", default=Path("frequencies.html"))
-    parser.add_argument("runs", type=Path, nargs="*", help="directories of runs with checks band_noise")
     parser.add_argument("--data", choices=SOURCES, default="digits")
     parser.add_argument("--index", type=int, default=0, help="of the test image")
     options = parser.parse_args()
@@ -151,10 +75,8 @@ def main() -> None:
     if not 0 <= options.index < len(test):
         parser.error(f"--index: expected 0 to {len(test) - 1}, got {options.index}")
     x, _ = test.batch(slice(options.index, options.index + 1))
-    runs = {f"{path.parent.name}/{path.name}": path for path in options.runs}
-    drops = {name: drops_of(path) for name, path in runs.items()}
-    draw([drops_table(drops)] if drops else [], Console())
-    page = render_page("Frequencies", sections(x.double(), runs, drops), kicker="holdfast example")
+    section = Section.of("image", f"An input of {options.data} and its frequencies", image_items(x.double()))
+    page = render_page("Frequencies", [section], kicker="holdfast example")
     options.page.write_text(page, encoding="utf-8")
     print(f"page: {options.page}")
 

@@ -2,7 +2,9 @@
 
 A recipe names the factory, `model: {python: {factory: "examples.pretrained:resnet20", options: {weights: FILE}}}`, and
 the network comes with its weights and needs no training: `holdfast run` saves it as it is. It has `stages`, so that a
-policy can use its first feature maps. See `recipes/evidence/cifar10_pretrained.yaml`.
+policy can use its first feature maps (`recipes/evidence/cifar10_pretrained.yaml`). With `fresh_head: true` it has its
+trained features and an untrained head for any number of classes, which `train: {freeze: features}` trains
+(`recipes/evidence/cifar100_frozen_features.yaml`).
 """
 
 from __future__ import annotations
@@ -11,24 +13,30 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from holdfast.models import load_weights
 
 
-def resnet20(weights: str, classes: int = 10) -> nn.Module:
+def resnet20(weights: str, classes: int = 10, trained_classes: int = 10, fresh_head: bool = False) -> nn.Module:
     """The network of He et al., Deep Residual Learning for Image Recognition, section 4.2, frozen.
 
     Args:
         weights: file with a state dict, in the current directory or below HOLDFAST_DATA.
         classes: number of logits.
+        trained_classes: number of logits of the network in the file.
+        fresh_head: replace the last layer by one that has learnt nothing and can be trained.
     """
-    model = ResNet20(classes)
+    model = ResNet20(trained_classes)
     here = Path(weights)
     load_weights(model, here if here.exists() else Path(os.environ.get("HOLDFAST_DATA", "")) / weights)
-    return model.requires_grad_(False)
+    model.requires_grad_(False)
+    if fresh_head:
+        model.linear = nn.Linear(model.linear.in_features, classes)
+    elif classes != trained_classes:
+        raise ValueError(f"fresh_head: expected true, as the file has {trained_classes} classes and the data {classes}")
+    return model
 
 
 class Block(nn.Module):
@@ -70,8 +78,17 @@ class ResNet20(nn.Module):
             z = layer(z)
             yield z
 
+    @property
+    def head(self) -> nn.Linear:
+        """The last layer, which the file calls `linear`."""
+        return self.linear
+
+    def features(self, x: Tensor) -> Tensor:
+        """Inputs of the last layer, (N, 64)."""
+        *_, last = self.stages(x)
+        return last.mean((2, 3))
+
     def forward(self, x: Tensor) -> Tensor:
         """Logits, (N, K)."""
-        *_, last = self.stages(x)
-        logits: Tensor = self.linear(torch.mean(last, (2, 3)))
+        logits: Tensor = self.linear(self.features(x))
         return logits

@@ -14,6 +14,8 @@ from holdfast.frequency import (
     dct_matrix,
     energy_filter,
     energy_mask,
+    fourier_projections,
+    fourier_wave,
     inverse_dct,
     inverse_dct_1d,
     low_pass,
@@ -214,6 +216,39 @@ def test_filters_compute_in_float64_and_round_once():
     x = images(3, (3, 32, 32), dtype=torch.float32)
     for change in (low_pass, energy_filter):
         assert torch.equal(change(x, 0.6), change(x.double(), 0.6).float())
+
+
+@pytest.mark.parametrize("shape", [*SHAPES, (6, 9), (32, 32)])
+def test_waves_have_length_1_and_one_frequency_with_its_opposite(shape):
+    height, width = shape
+    for i, j in {
+        (0, 0),
+        (0, width // 2),
+        (height // 2, width // 2),
+        (height - 1, width - 1),
+        (height // 3, width // 4),
+    }:
+        wave = fourier_wave(*shape, i, j)
+        assert float(wave.square().sum()) == pytest.approx(1)
+        assert torch.equal(wave, fourier_wave(*shape, -i % height, -j % width))
+        assert float(wave[0, 0]) == float(wave.max())  # phase 0
+        spectrum = torch.fft.fft2(wave).abs()
+        expected = torch.zeros(shape, dtype=torch.float64)
+        expected[i, j] += 1
+        expected[-i % height, -j % width] += 1
+        expected *= float(spectrum.square().sum().sqrt() / expected.norm())
+        torch.testing.assert_close(spectrum, expected, atol=1e-12, rtol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [*SHAPES, (6, 9), (9, 4)])
+def test_projections_are_inner_products_with_every_wave(shape):
+    x = images(2, (3, *shape))
+    projections = fourier_projections(x)
+    assert projections.shape == x.shape
+    for i in range(shape[0]):
+        for j in range(shape[1]):
+            expected = (x * fourier_wave(*shape, i, j)).sum((-2, -1))
+            torch.testing.assert_close(projections[..., i, j], expected, atol=1e-12, rtol=1e-12)
 
 
 @pytest.mark.parametrize("mode", [lambda: torch.device("meta"), torch.inference_mode], ids=["meta", "inference"])

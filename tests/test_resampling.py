@@ -25,6 +25,12 @@ def test_without_two_different_values_there_is_no_correlation():
     assert math.isnan(rank_correlation([1.0, 1.0], [1.0, 2.0]))
 
 
+@pytest.mark.parametrize(("x", "y"), [([], []), ([1.0], [1.0, 2.0])])
+def test_sides_of_other_lengths_have_no_rank_correlation(x, y):
+    with pytest.raises(ValueError, match="as many values"):
+        rank_correlation(x, y)
+
+
 def test_a_bootstrap_of_a_mean_has_the_width_of_the_normal_interval():
     values = np.random.default_rng(0).normal(size=400)
     made = bootstrap(lambda rows: values[rows].mean(), 400)

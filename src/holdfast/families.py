@@ -301,6 +301,9 @@ QUESTIONS: Registry[Any] = Registry(
     "questions",
     {
         "spectrum": "holdfast.questions.spectrum:Spectrum",
+        "bands": "holdfast.questions.bands:Bands",
+        "fourier_heatmap": "holdfast.questions.fourier_heatmap:FourierHeatmap",
+        "gradient_spectrum": "holdfast.questions.gradient_spectrum:GradientSpectrum",
         "thickness": "holdfast.questions.thickness:Thickness",
         "flatness": "holdfast.questions.flatness:Flatness",
         "gradient_norm": "holdfast.questions.gradient_norm:GradientNorm",
@@ -316,6 +319,7 @@ QUESTIONS: Registry[Any] = Registry(
         "curvature": "holdfast.questions.curvature:Curvature",
         "stability": "holdfast.questions.stability:NoiseStability",
         "segment": "holdfast.questions.segment:Segments",
+        "linear_dynamics": "holdfast.questions.linear_dynamics:LinearDynamics",
     },
 )
 """In the order of a page; their modules start without torch."""

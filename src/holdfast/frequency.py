@@ -1,4 +1,4 @@
-r"""Images and signals by frequency: the discrete cosine transform, masks of its coefficients, and filters.
+r"""Images and signals by frequency: the discrete cosine transform, masks of its coefficients, filters, Fourier waves.
 
 The transform is the orthonormal DCT-II, along one dimension a product with
 
@@ -16,7 +16,8 @@ Reference:
     Ma, Pan, Farahmand, Understanding the Robustness Difference between Stochastic Gradient Descent and Adaptive
     Gradient Methods, TMLR 2023, arXiv:2308.06703. Ma, Understanding Adversarial Robustness in Deep Learning, thesis,
     Toronto 2025, section 4.3 and appendix 4.C, where the mask printed for low-pass filters keeps the high frequencies
-    and compares a square with a length; `low_pass_mask` is what it is meant to be.
+    and compares a square with a length; `low_pass_mask` is what it is meant to be. Yin et al., A Fourier Perspective on
+    Model Robustness in Computer Vision, NeurIPS 2019, arXiv:1906.08988 (waves).
 """
 
 from __future__ import annotations
@@ -218,3 +219,26 @@ def energy_filter(x: Tensor, share: float) -> Tensor:
     r"""Images without their smallest coefficients, :math:`C^T (M(x) \odot C x C^T)\, C`, not clipped, (N, C, H, W)."""
     coefficients = dct(x.double())
     return inverse_dct(coefficients * energy_mask(coefficients, share)).to(x.dtype)
+
+
+def fourier_wave(height: int, width: int, i: int, j: int) -> Tensor:
+    r""":math:`U_{ij}`, (height, width), float64, of length 1: a cosine with i periods in height and j in width."""
+    r, c = torch.arange(height)[:, None], torch.arange(width)
+    pixels = height * width
+    turns = (i * r * width + j * c * height) % pixels
+    turns = torch.minimum(turns, pixels - turns)  # whole, so that opposite waves are equal to the bit
+    wave = torch.cos(2 * math.pi / pixels * turns.double())
+    return wave / wave.square().sum().sqrt()
+
+
+def fourier_projections(x: Tensor) -> Tensor:
+    r""":math:`\langle x, U_{ij} \rangle` of planes with every wave, by one Fourier transform, (..., height, width).
+
+    .. math:: \langle x, U_{ij} \rangle = \mathrm{Re}\, \hat x_{ij} \Bigm/
+        \begin{cases} \sqrt{HW} & \text{if } (-i, -j) = (i, j) \\ \sqrt{HW / 2} & \text{otherwise} \end{cases}
+    """
+    height, width = x.shape[-2:]
+    own = (2 * torch.arange(height) % height == 0)[:, None] & (2 * torch.arange(width) % width == 0)
+    length = (height * width / (2.0 - own.double())).sqrt()
+    projections: Tensor = torch.fft.fft2(x).real / length.to(x)
+    return projections

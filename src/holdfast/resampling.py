@@ -49,6 +49,8 @@ def ranks(values: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
 
 def rank_correlation(x: Sequence[float] | NDArray[np.float64], y: Sequence[float] | NDArray[np.float64]) -> float:
     """Spearman's rank correlation; NaN where one side has no two different values."""
+    if len(x) != len(y) or not len(x):
+        raise ValueError(f"expected as many values on one side as on the other, got {len(x)} and {len(y)}")
     first, second = (each - each.mean() for each in (ranks(x), ranks(y)))
     lengths = float(np.sqrt((first @ first) * (second @ second)))
     return float(first @ second) / lengths if lengths else math.nan

@@ -102,9 +102,12 @@ def test_the_certificate_is_that_of_the_network_in_evaluation_mode():
     assert all(module.training for module in model.modules())
 
 
-def test_no_images_have_an_empty_certificate():
-    for certifier in (Margin(), SmoothedMargin(sigma=0.1, n=10)):
-        found = certifier(half_space(12), torch.empty(0, 12))
+def test_no_images_have_an_empty_certificate_and_need_no_query():
+    def silent(z):
+        raise AssertionError("a query for no images")
+
+    for certifier in (Margin(constant=1.0), SmoothedMargin(sigma=0.1, n=10, constant=1.0), MixtureMargin(constant=1.0)):
+        found = certifier(silent, torch.empty(0, 12))
         assert found.prediction.shape == found.radius.shape == (0,)
         assert (found.samples is not None) == certifier.smoothed
 
@@ -201,3 +204,25 @@ def test_a_forward_pass_with_casts_is_certified():
     x = images(6)
     found, expected = Margin()(Casting(), x), Margin()(Casting().double().head, x)
     torch.testing.assert_close(found.radius, expected.radius, rtol=1e-6, atol=0)
+
+
+def test_the_rounding_of_a_known_network_is_64_machine_epsilons_of_its_largest_logit():
+    logits = torch.tensor([[1000.0, 999.0, 0.0], [-2000.0, -2001.0, -2003.0], [3.0, 1.0, 0.0]])
+    found = Margin(constant=2.0)(lambda z: logits, torch.zeros(3, 4))
+    taken_off = 64 * 2.0**-23 * torch.tensor([1000.0, 2003.0, 3.0], dtype=torch.float64)
+    gaps = torch.tensor([1.0, 1.0, 2.0], dtype=torch.float64)
+    torch.testing.assert_close(found.radius, (gaps - taken_off) / (2 * math.sqrt(2)), rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("certifier", [Margin(), SmoothedMargin(sigma=0.1, n=10)], ids=lambda each: type(each).__name__)
+def test_what_has_no_bound_is_refused_before_it_is_asked_anything(certifier):
+    asked = []
+    with pytest.raises(ModelError, match=r"expected an nn\.Module, got a function"):
+        certifier(lambda z: asked.append(z) or z, torch.zeros(2, 4))
+    assert not asked
+
+
+def test_a_network_needs_a_bound_in_the_norm_unless_its_constant_is_known():
+    for make in (Margin, lambda **fields: SmoothedMargin(sigma=0.1, **fields)):
+        assert make(norm="linf").bound_in == "linf"
+        assert make(norm="linf", constant=1.0).bound_in is None

@@ -109,6 +109,7 @@ def test_queries_are_counted():
             "mixed probabilities, .* got GradientRatio",
         ),
         (lambda: mixture(0.4), "expected a strength above 1, so that the robust classifier decides, got 0.66"),
+        (lambda: mixture(0.5), "expected a strength above 1, .* got 1.0"),
     ],
 )
 @pytest.mark.parametrize("kind", [MixtureMargin, MixtureSmoothing])
@@ -131,5 +132,24 @@ def test_unknown_constants_are_refused():
     strange = nn.Sequential(nn.Flatten(), nn.Linear(64, 10), nn.Softmax(1))
     strange = Composite(digits_mlp(), strange, Probability(), 4.0)
     assert MixtureMargin(constant=3.0)(strange, digits()[0][:2]).radius.shape == (2,)
+    with pytest.raises(ValueError, match="constant must be positive and finite, got 0"):
+        MixtureMargin(constant=0.0)
     with pytest.raises(ValueError, match="bound must be one_vs_rest"):
         MixtureSmoothing(smoothing=GaussianSmoothing(sigma=0.1, bound="two_class"))
+
+
+def test_without_arguments_the_smoothing_is_that_of_the_docs():
+    assert MixtureSmoothing() == MixtureSmoothing(smoothing=GaussianSmoothing(sigma=0.25))
+
+
+def test_the_rounding_of_a_temperature_is_taken_off(monkeypatch):
+    """With a unit of rounding so large that it can be seen, and a robust classifier that decides alone."""
+    weight = torch.tensor([[4.0, 0.0], [1.0, 0.0], [0.0, 0.25]], dtype=torch.float64)
+    h, unit = Linear(weight, torch.zeros(3, dtype=torch.float64)), 2.0**-24
+    model = Composite(h, h, Probability(temperature=0.25), float("inf"))
+    x = torch.tensor([[1.0, -8.0], [0.5, 0.25]], dtype=torch.float64)
+    plain = MixtureMargin(constant=2.0)(model, x).radius
+    monkeypatch.setattr("holdfast.certify.mixture.gamma", lambda terms: terms * unit)
+    lost = plain - MixtureMargin(constant=2.0)(model, x).radius
+    expected = 32 * unit * h(x).abs().amax(1) / (2.0 * 2**0.5)
+    torch.testing.assert_close(lost, expected, rtol=1e-6, atol=0)

@@ -57,3 +57,20 @@ def test_impossible_growth_is_refused(value):
 def test_shares_are_shares(share):
     with pytest.raises(ValueError, match=r"share must lie in \(0, 1\]"):
         margin_mixture_radius(tensor([[1.0, 0.0]]), 1.0, share)
+
+
+@pytest.mark.parametrize("share", [0.6, 0.9])
+def test_rounding_is_counted_for_every_class_and_the_radius_rounded_down(share, monkeypatch):
+    # With a unit of rounding that can be seen: of two classes gamma of 8 (2 + 32) is needed beyond (1 - a) / a.
+    unit = 2.0**-24
+    monkeypatch.setattr("holdfast.lipschitz.rounding.UNIT", unit)
+    needed = (1 - share) / share + 272 * unit / (1 - 272 * unit)
+    radius = margin_mixture_radius(tensor([[5.0, 1.0], [0.0, 4.0]]), 2.0, share)
+    expected = (4 - 2 * math.atanh(needed)) / 2.0 * (1 - 32 * unit / (1 - 32 * unit))
+    assert radius.tolist() == pytest.approx([expected] * 2, rel=1e-10)
+
+
+def test_a_class_that_never_comes_nearer_does_not_decide():
+    growth = tensor([[0.0, 0.0, 2.0], [0.0, 0.0, 1.0], [2.0, 1.0, 0.0]])
+    found = margin_mixture_radius(tensor([[40.0, 0.0, 36.0]]), growth, 0.9)
+    torch.testing.assert_close(found, margin_mixture_radius(tensor([[40.0, 36.0]]), 2.0, 0.9), rtol=1e-6, atol=0)

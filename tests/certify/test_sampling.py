@@ -13,7 +13,7 @@ from holdfast.certify.noise import Gaussian, Laplace, Uniform
 from holdfast.certify.sampling import BLOCK, Decision, Fixed, FullRadius
 from holdfast.certify.settle import check_possible, settle
 from holdfast.families import SAMPLINGS
-from holdfast.statistics import lower_bounds
+from holdfast.statistics import lower_bounds, sequential_lower_bounds
 from tests import chance
 
 SIGMA = 0.5
@@ -164,7 +164,7 @@ def test_a_planned_sample_loses_little_of_the_mean_radius():
 
 
 @pytest.mark.parametrize("bound", BOUNDS)
-@pytest.mark.parametrize("seen", [(80, 15), (100, 0), (55, 45)])
+@pytest.mark.parametrize("seen", [(80, 15), (100, 0), (99, 1), (55, 45)])
 def test_the_expected_radius_is_a_mean_over_eight_quantiles_of_the_posterior(seen, bound):
     top, other = seen
     asked, trials, part = question(bound=bound), 10_000, other / max(1, 100 - top)
@@ -281,11 +281,6 @@ def test_the_fewest_samples_are_those_of_the_formula():
             check_possible(Fixed(), question(n=9, bound=bound))
 
 
-def test_a_radius_of_zero_proves_nothing():
-    with pytest.raises(ValueError, match="n must be at least 11 to prove anything"):
-        check_possible(Fixed(), question(n=10, alpha=2.0**-10))  # all of ten bound the probability by exactly 1/2
-
-
 def test_radii_out_of_reach_are_refused():
     with pytest.raises(ValueError, match="not even 1,000,000,000 are enough to certify a radius of 5 at alpha"):
         check_possible(Decision(radii=(0.1, 5.0)), question())
@@ -322,3 +317,115 @@ def test_all_of_one_class_gives_the_closed_form():
     for n in (10, 1_000, 100_000):
         expected = SIGMA * ndtri(0.001 ** (1 / n))
         assert question(n=n).radius(unanimous(n))[0] == pytest.approx(expected, rel=1e-9)
+
+
+def test_defaults_are_those_of_the_docs():
+    assert FullRadius() == FullRadius(loss=0.02)
+    assert Decision(radii=(0.0,)) == Decision(radii=(0.0,), futility=0.02)
+    assert BLOCK == 64
+    assert [FullRadius().pilot(n) for n in (99, 100, 100_000)] == [0, 1, 1_000]
+
+
+def test_a_plan_is_found_to_the_128th_part_of_the_copies():
+    # Of 12,929 copies 129 are the pilot, so that the parts are whole hundreds; each is tried here.
+    asked, n = question(), 12_929
+    pilot = Tally(np.array([129.0, 126, 110, 90]), np.array([0.0, 3, 19, 39]), np.full(4, 129.0))
+    parts = 100.0 * np.arange(1, 129)
+    hoped = np.stack([expected_radius(pilot, part, asked) for part in parts])
+    largest = asked.radius(unanimous(12_800))
+    enough = hoped[-1] - np.minimum(hoped[-1] / 4, 0.02 * np.maximum(hoped[-1], largest / 3))
+    assert FullRadius().first(pilot, question(n=n)).tolist() == parts[(hoped >= enough).argmax(0)].tolist()
+
+
+def test_an_image_that_is_expected_to_prove_nothing_gets_the_least_that_is_planned():
+    # Its radius is positive at the quantile of 99 % but at none of the eight that the expectation is a mean of.
+    asked, most = question(n=12_929), 12_800
+    pilot = counted(54, 75, 129)
+    assert expected_radius(pilot, most, asked)[0] == 0
+    assert FullRadius().first(pilot, asked).tolist() == [most // 128]
+    assert FullRadius().first(counted(40, 89, 129), asked).tolist() == [0]
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_before_the_last_look_three_quarters_of_alpha_are_spent(bound):
+    asked, seen = question(bound=bound), counted(700, 200, 1_000)
+    expected = asked.radius(seen, sequential_lower_bounds, 0.75 * asked.alpha)
+    assert Decision(radii=RADII).radius(seen, asked) == expected
+
+
+def test_a_radius_is_open_only_between_what_is_proved_and_what_is_still_likely():
+    asked, seen = question(n=5_000), counted(1_320, 680, 2_000)
+    proved = float(Decision(radii=RADII).radius(seen, asked)[0])
+    likely = float(Decision(radii=RADII).prospect(seen, asked)[0])
+
+    def goes_on(radius):
+        return Decision(radii=(radius,)).following(seen, asked)[0] > 2_000
+
+    assert 0 < proved < likely
+    assert [goes_on(radius) for radius in (proved, np.nextafter(proved, 1), likely, np.nextafter(likely, 1))] == [
+        False, True, True, False,
+    ]  # fmt: skip
+
+
+def test_one_open_radius_is_enough_to_go_on():
+    asked, seen = question(n=5_000), counted(1_320, 680, 2_000)
+    likely = float(Decision(radii=RADII).prospect(seen, asked)[0])
+    assert Decision(radii=(0.0, likely, 3.0)).following(seen, asked)[0] > 2_000
+
+
+def test_the_pilot_does_not_count_among_the_copies_that_must_agree():
+    # (10^-60)^(1/n) > 1/2 from n = 200 on; of 202 copies two are the pilot.
+    for sampling, fewest in ((Fixed(), 200), (FullRadius(), 202)):
+        with pytest.raises(ValueError, match=f"n must be at least {fewest} to prove anything"):
+            check_possible(sampling, question(n=100, alpha=1e-60))
+
+
+@pytest.mark.parametrize(
+    ("sampling", "alpha"), [(Fixed(), 2.0**-20), (FullRadius(), 2.0**-20), (Decision(radii=(0.0,)), 2.0**-18)]
+)
+def test_a_radius_of_exactly_zero_is_no_radius(sampling, alpha):
+    # All of 20 copies bound the probability by exactly one half, for a decision at a quarter of its alpha.
+    assert sampling.falls_short(question(n=20, alpha=alpha))
+    assert sampling.falls_short(question(n=21, alpha=alpha)) is None
+
+
+def test_what_could_reach_a_radius_of_exactly_zero_at_best_is_hopeless():
+    assert FullRadius().first(counted(5, 0, 5), question(n=20, alpha=2.0**-20)).tolist() == [0]
+    assert FullRadius().first(counted(5, 0, 5), question(n=21, alpha=2.0**-20)).tolist() == [21]
+
+
+def test_the_largest_radius_may_be_the_one_that_all_copies_prove():
+    asked = question(n=1_000)
+    agreed = float(Decision(radii=RADII).radius(unanimous(1_000), asked)[0])
+    assert Decision(radii=(agreed,)).falls_short(asked) is None
+    assert Decision(radii=(0.0, float(np.nextafter(agreed, 9)))).falls_short(asked)
+
+
+def test_small_radii_are_radii():
+    # Of little noise no radius is near 1.
+    for sampling in (Fixed(), FullRadius(), Decision(radii=(0.0,))):
+        assert sampling.falls_short(question(n=300, noise=Gaussian(0.01))) is None
+
+
+def test_what_noise_without_an_end_proves_has_no_limit():
+    with pytest.raises(ValueError, match=r"radius of 5 at alpha 0\.001, got 100000$"):
+        check_possible(Decision(radii=(5.0,)), question())
+
+
+def test_a_goal_of_one_copy_is_drawn():
+    class Single(Fixed):
+        def first(self, pilot, asked):
+            return np.array([1, 0])
+
+    draws = Draws(np.array([1.0, 1.0]))
+    radius, used = settle(Single(), question(), counted(1, 0, 1)[np.array([0, 0])], draws)
+    assert used.tolist() == [1, 0]
+    assert [rows.tolist() for _, rows, _ in draws.asked] == [[0]]
+    assert radius[0] > -np.inf == radius[1]
+
+
+def test_a_hopeful_image_gets_a_copy_however_few_there_are():
+    # Nothing is expected of 50 copies, but much at the quantile of 99 %.
+    asked, pilot = question(n=50), counted(4, 5, 9)
+    assert expected_radius(pilot, 50, asked)[0] == 0
+    assert FullRadius().first(pilot, asked).tolist() == [1]

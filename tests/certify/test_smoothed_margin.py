@@ -149,6 +149,7 @@ def test_results_do_not_depend_on_batches():
         ({"sigma": 0.1, "n": 0}, "n must be at least 1, got 0"),
         ({"sigma": 0.1, "n0": 0}, "n0 must be at least 1, got 0"),
         ({"sigma": 0.1, "alpha": 1.0}, "alpha must lie between 0 and 1"),
+        ({"sigma": 0.1, "constant": 0.0}, "constant must be positive and finite, got 0.0"),
     ],
 )
 def test_impossible_values_are_refused(options, message):
@@ -176,5 +177,94 @@ def test_a_network_without_a_constant_is_refused_unless_it_is_given():
 
 
 def test_infinite_logits_are_refused():
+    x = images(4, (3,))
+    x[2] += 9  # the only image whose logits are not finite
     with pytest.raises(ModelError, match="the logits of noisy copies are not finite"):
-        SmoothedMargin(sigma=0.1, n=10, constant=1.0)(lambda z: F.pad(z, (0, 1), value=math.inf), images(4, (3,)))
+        SmoothedMargin(sigma=0.1, n=10, constant=1.0)(lambda z: torch.where(z > 5, math.inf, z), x)
+
+
+def tensor(values):
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def half_space_along_a_pixel(z):
+    """Logits whose margin changes by 2 per unit of the first pixel."""
+    return torch.stack((0.5 - z[:, 0], z[:, 0] - 0.5), 1)
+
+
+@pytest.mark.parametrize("norm", KINDS)
+def test_a_known_constant_is_that_of_the_norm_and_of_l2(norm):
+    alpha, n = {"l1": 1.0, "l2": math.sqrt(2), "linf": 2.0}[norm], 50
+    model, x = half_space_along_a_pixel, tensor([[0.9, 0.5], [0.2, 0.5]])
+    found = SmoothedMargin(sigma=0.1, n=n, norm=norm, constant=2.0)(model, x)
+    mean = estimate_margin(model, x, torch.tensor([1, 0]), 0.1, n, Streams(0, "", 2).split("estimation")).mean
+    price = math.sqrt(2) * 2.0 * 0.1 * math.sqrt(2 * math.log(1000) / n)
+    assert bool((found.radius > 0).all())
+    torch.testing.assert_close(found.radius, (-mean - price) / (2.0 * alpha), rtol=1e-9, atol=0)
+
+
+def test_the_rounding_of_a_known_network_is_taken_off_as_in_the_certificate_of_the_margin():
+    logits = torch.tensor([[1000.0, 999.0, 0.0], [3.0, 1.0, -9.0]])
+
+    def steps(z):  # in float32, and a function has no copy in float64
+        return logits[(z[:, 0] > 0.5).long()]
+
+    x = torch.tensor([[0.0], [1.0]])
+    found, exact = SmoothedMargin(sigma=1e-6, n=40, constant=2.0)(steps, x), Margin(constant=2.0)(steps, x)
+    price = 1e-6 * math.sqrt(2 * math.log(1000) / 40)
+    torch.testing.assert_close(found.radius, exact.radius - price, rtol=1e-9, atol=0)
+    assert float(found.radius[0]) < (1.0 - 64 * 2.0**-23 * 1000) / (2 * math.sqrt(2))
+
+
+def test_the_rounding_of_copies_counts_noise_as_far_as_its_generator_goes(monkeypatch):
+    further, rounding = [], MarginBound.rounding
+    monkeypatch.setattr(MarginBound, "rounding", lambda *given: further.append(given[2]) or rounding(*given))
+    SmoothedMargin(sigma=0.1, n=10)(half_space(12), images(4, (12,)))
+    assert further == [{"l2": pytest.approx(9 * 0.1 * math.sqrt(12))}]
+
+
+def test_the_radius_is_rounded_down(monkeypatch):
+    x, method, unit = images(20, (3,)), SmoothedMargin(sigma=0.05, n=50, constant=3.0), 2.0**-24
+    exact = method(half_space(3), x).radius
+    monkeypatch.setattr("holdfast.lipschitz.rounding.UNIT", unit)
+    assert int((exact > 0).sum()) > 5
+    torch.testing.assert_close(method(half_space(3), x).radius, exact * (1 - 32 * unit), rtol=1e-10, atol=0)
+
+
+def test_of_a_radius_of_exactly_zero_nothing_is_predicted(monkeypatch):
+    monkeypatch.setattr("holdfast.certify.smoothed_margin.certified_radius", lambda mean, *_: torch.zeros_like(mean))
+    assert SmoothedMargin(sigma=0.1, n=10)(half_space(3), images(2, (3,))).prediction.tolist() == [ABSTAIN] * 2
+
+
+def test_an_estimate_of_two_copies_is_that_of_two_values():
+    """Mean (a + b) / 2 with the error |a - b| / 2; of equal logits neither class wins."""
+    seen = []
+
+    def model(z):
+        seen.append(z)
+        return F.pad(z, (0, 1))
+
+    found = estimate_margin(model, tensor([[0.0], [-3.0]]), torch.tensor([1, 1]), 0.7, 2)
+    a, b = torch.cat(seen).view(2, 2).T  # the margin of a logit of 0
+    torch.testing.assert_close(found.mean, (a + b) / 2)
+    torch.testing.assert_close(found.error, (a - b).abs() / 2)
+    torch.testing.assert_close(found.share, ((a < 0).double() + (b < 0).double()) / 2)
+    assert found.share.tolist() != [0, 0]
+    assert estimate_margin(model, tensor([[0.0]]), torch.tensor([1]), 0.7, 1).error.tolist() == [0]
+    assert estimate_margin(lambda z: torch.zeros(len(z), 3), tensor([[0.0]]), torch.tensor([1]), 0.7, 5).share == 0
+
+
+def test_the_share_is_of_the_copies_that_the_class_wins():
+    x, n = tensor([[0.5, 0.0], [0.6, 0.0], [0.2, 0.0]]), 4_000
+    found = estimate_margin(half_space_along_a_pixel, x, torch.ones(3, dtype=torch.int64), 0.2, n)
+    expected = torch.special.ndtr((x[:, 0] - 0.5) / 0.2)
+    assert bool(((found.share - expected).abs() < chance.share_error(n, 0.5, 3)).all())
+
+
+@pytest.mark.parametrize(
+    "measure", [estimate_margin, lambda model, x, y, sigma, n: mean_logits(model, x, sigma, n)], ids=["margin", "mean"]
+)
+def test_a_pass_has_512_rows_by_default(measure):
+    sizes = []
+    measure(lambda z: sizes.append(len(z)) or z, images(2, (3,)), torch.tensor([0, 0]), 0.1, 400)
+    assert sizes == [512, 288]

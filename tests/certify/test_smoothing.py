@@ -316,6 +316,29 @@ def test_one_copy_to_select_and_one_at_a_time_are_possible():
     assert method(zoo.half_space(), torch.rand(2, 12, dtype=torch.float64)).samples.tolist() == [11, 11]
 
 
+@pytest.mark.parametrize("make", [GaussianSmoothing, LaplaceSmoothing, UniformSmoothing])
+def test_defaults_are_those_of_the_docs(make):
+    strength = dataclasses.fields(make)[0].name
+    stated = {"n": 100_000, "n0": 100, "alpha": 0.001, "batch": 256, "sampling": Fixed(), "bound": "one_vs_rest"}
+    assert make(**{strength: 0.5}) == make(**{strength: 0.5}, **stated)
+
+
+def test_of_a_radius_of_exactly_zero_nothing_is_predicted():
+    class Lenient(Fixed):
+        def falls_short(self, question):
+            return None
+
+    # All of 20 copies bound the probability by exactly one half.
+    found = GaussianSmoothing(sigma=0.25, n=20, alpha=2.0**-20, sampling=Lenient())(sure(), torch.rand(2, 3))
+    assert found.radius.tolist() == [0, 0]
+    assert found.prediction.tolist() == [ABSTAIN] * 2
+
+
+def test_a_class_is_predicted_at_a_p_value_of_exactly_alpha():
+    # Of 11 copies that agree it is 2^(1 - 11).
+    assert GaussianSmoothing(sigma=0.25, n=11, alpha=2.0**-10).predict(sure(), torch.rand(1, 2)).tolist() == [1]
+
+
 def test_other_noises_name_their_own_strength():
     with pytest.raises(ValueError, match="scale must be positive"):
         LaplaceSmoothing(scale=-1.0)

@@ -115,13 +115,17 @@ from holdfast.objectives import (
     TruncatedMargin,
     Zhen,
 )
+from holdfast.questions.bands import Bands
 from holdfast.questions.classes import Classes
 from holdfast.questions.confidences import Confidences
 from holdfast.questions.curvature import Curvature
 from holdfast.questions.features import Features
 from holdfast.questions.flatness import Flatness
+from holdfast.questions.fourier_heatmap import FourierHeatmap
 from holdfast.questions.gradient_norm import GradientNorm
+from holdfast.questions.gradient_spectrum import GradientSpectrum
 from holdfast.questions.head_spectrum import HeadSpectrum
+from holdfast.questions.linear_dynamics import LinearDynamics
 from holdfast.questions.lipschitz import Lipschitz
 from holdfast.questions.mixing import Mixtures
 from holdfast.questions.neighbours import Neighbours
@@ -335,6 +339,9 @@ QUESTIONS = {
     "features": Features(noise=GaussianNoise(0.2), maps=("pca", "tsne"), images=6, points=4, resamples=3),
     "head_spectrum": HeadSpectrum(),
     "spectrum": Spectrum(),
+    "bands": Bands(bands=3, draws=2, variance=0.1),
+    "fourier_heatmap": FourierHeatmap(length=0.5),
+    "gradient_spectrum": GradientSpectrum(),
     "lipschitz": Lipschitz(lower_steps=2, starts=2),
     "surface": LossSurface(along=("fgsm", "pgd@other"), show=(3, 30), steps=1, eps=0.1),
     "confidences": Confidences(eps=0.1),
@@ -344,6 +351,7 @@ QUESTIONS = {
     "sra": SmoothedRobustness(eps=(0.0, 0.1), sigma=(0.0, 0.2), loss="margin", steps=2, draws=3),
     "mixing": Mixtures(robust="other", gradients="largest", strengths=(1.0,), radii=(0.05,)),
     "neighbours": Neighbours(k=(1, 3), strengths=(0.1,)),
+    "linear_dynamics": LinearDynamics(steps=20, samples=3, problems=4),
 }
 
 CORRUPTIONS = {

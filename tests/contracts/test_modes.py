@@ -20,6 +20,8 @@ from holdfast.questions.classes.measurement import class_geometry, class_record,
 from holdfast.questions.curvature.measurement import in_units, input_curvature, right_under_noise
 from holdfast.questions.features.measurement import feature_layers, layer_names, layers_of
 from holdfast.questions.flatness.measurement import flatness
+from holdfast.questions.gradient_spectrum.measurement import gradient_maps
+from holdfast.questions.lipschitz import weight_norm
 from holdfast.questions.mixing.measurement import (
     attacked,
     attempts,
@@ -82,6 +84,7 @@ ANALYSES = {
     sra_map: lambda model: sra_map(model, X, Y, eps=[0.0, 0.1], sigma=[0.1], region=L2(0.1), steps=2, draws=2),
     stability: lambda model: stability(model, X, Y, sigma=0.1, deltas=[0.1], draws=2),
     features_and_logits: lambda model: features_and_logits(model, X),
+    gradient_maps: lambda model: gradient_maps(model, X, Y),
     gradient_plane: lambda model: gradient_plane(model, X, Y),
     loss_surface: lambda model: loss_surface(model, X, Y, plane_through(X, [Z]), steps=2),
     boundary_thickness: lambda model: boundary_thickness(model, X, points=4, attack=PGD_STEP),
@@ -118,7 +121,8 @@ def public_analyses():
 
 
 def test_every_analysis_of_a_network_is_tested_here():
-    assert {*public_analyses()} - {affine_constants} == {*ANALYSES}  # which judges a copy of an affine network
+    # The first judges a copy of an affine network, the second makes no forward pass.
+    assert {*public_analyses()} - {affine_constants, weight_norm} == {*ANALYSES}
 
 
 @pytest.mark.parametrize("check", contract.ALL, ids=lambda check: check.__name__.removeprefix("check_"))

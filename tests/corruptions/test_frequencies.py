@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from holdfast.corruptions import BandNoise, EnergyFilter, LowPass
+from holdfast.corruptions.frequencies import in_each_band
 from holdfast.frequency import bands, dct, energy_filter, low_pass
 from holdfast.rng import Streams
 from holdfast.training import Epoch
@@ -57,6 +58,14 @@ def test_the_bands_of_a_draw_are_orthogonal_and_add_up_to_white_noise():
     torch.testing.assert_close(products, products.diag().diag(), rtol=0, atol=1e-13)
     white = BandNoise(band=0, bands=1)(x)
     torch.testing.assert_close(noises.sum(0), white, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("clip", [False, True])
+def test_all_bands_of_a_draw_at_once_are_those_of_the_check(clip):
+    x, rng = images(5, (2, 8, 8)), Streams(4, "", 5)
+    at_once = list(in_each_band(BandNoise(band=2, bands=4, draw=3, clip=clip), x, rng=rng))
+    each = [BandNoise(band=band, bands=4, draw=3, clip=clip)(x, rng=rng) for band in range(4)]
+    assert torch.equal(torch.stack(at_once), torch.stack(each))
 
 
 def test_draws_are_independent_and_examples_have_noise_of_their_own():

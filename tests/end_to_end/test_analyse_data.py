@@ -1,4 +1,4 @@
-"""Questions that need no network: about a data set, about the data of runs, and in recipes."""
+"""Questions that need no network: about a data set, about the data of runs, in recipes, and about theory."""
 
 import json
 from pathlib import Path
@@ -72,3 +72,44 @@ def test_other_data_under_the_same_name_are_refused(tmp_path):
     line = refused("analyse", "spectrum", "--data", "digits", cwd=tmp_path)
     assert "holds results of other data (000000000000, not " in line
     assert line.endswith("; choose another --out")
+
+
+THEORY = ("analyse", "linear-dynamics", "--steps", "30", "--problems", "5")
+
+
+def test_theory_is_asked_about_without_a_network_or_data_and_once(tmp_path):
+    first = said(*THEORY, cwd=tmp_path)
+    (answer,) = first["answers"]
+    assert (answer["run"], answer["examples"], answer["weights"]) == ("theory", 0, "data")
+    assert [record["part"] for record in answer["records"]][:2] == [["spatial", "GD"], ["spatial", "momentum"]]
+    page = tmp_path / first["reports"][0]
+    assert page == tmp_path / "runs" / "theory" / "report.html"
+    assert "Optimisers on a linear problem" in page.read_text()
+    stored = {file: file.stat().st_mtime_ns for file in (page.parent / "answers").iterdir()}
+    assert said(*THEORY, cwd=tmp_path) == first
+    assert {file: file.stat().st_mtime_ns for file in (page.parent / "answers").iterdir()} == stored
+
+
+def test_other_settings_of_theory_are_another_answer_on_the_same_page(tmp_path):
+    good(*THEORY, cwd=tmp_path)
+    text = good(*THEORY, "--samples", "10", "--out", "runs", cwd=tmp_path)
+    assert "theory: weights and risks after 30 steps, spatial domain" in text
+    page = (tmp_path / "runs" / "theory" / "report.html").read_text()
+    assert "theory, samples=0: errors of the weights, spatial domain" in page
+    assert "theory, samples=10: errors of the weights, frequency domain" in page
+
+
+def test_vectors_of_theory_are_options(tmp_path):
+    options = ["--variances", "0.1,0", "--target", "1,0", "--start", "0,2", "--rate", "0.1"]
+    tables = said(*THEORY, *options, cwd=tmp_path)["shown"]
+    spatial = next(item for item in tables if "spatial domain" in item.get("caption", ""))
+    assert spatial["columns"][:3] == ["w0", "w1", "|w|²"]
+    line = refused(*THEORY, "--target", "1,2", cwd=tmp_path)
+    assert "target: expected 3 numbers, one per variance; got [1" in line
+
+
+def test_recipes_refuse_theory(tmp_path):
+    (tmp_path / "tiny.yaml").write_text(RECIPE.replace("[spectrum,", "[linear_dynamics, spectrum,"))
+    line = refused("run", "tiny.yaml", cwd=tmp_path)
+    assert "analyses: linear_dynamics is about no run" in line
+    assert line.endswith("ask with holdfast analyse linear-dynamics")

@@ -1,4 +1,4 @@
-"""The example of frequencies: what it prints and draws, without runs and with one."""
+"""The example of frequencies: what it draws; and what a run with such checks reports."""
 
 import importlib.util
 import re
@@ -56,23 +56,23 @@ def test_the_page_shows_an_image_in_all_changes(example, tmp_path, monkeypatch, 
     text = page.read_text(encoding="utf-8")
     # The image with two spectra; two filters at five shares with difference and mask; noise and mask of ten bands.
     assert text.count("data:image/png;base64,") == 3 + 2 * 5 * 3 + 2 * 10
-    assert "Accuracy that noise in each band takes" not in text
 
 
-def test_runs_add_what_each_band_takes_and_the_spectra_of_their_changes(example, run, monkeypatch, capsys):
-    page = run.parent / "page.html"
-    call(example, monkeypatch, page, run)
-    printed, text = capsys.readouterr().out, page.read_text(encoding="utf-8")
+def test_what_each_band_takes_is_in_the_report_and_on_the_terminal(run):
     drops = band_drops(load_run(run).ledger)
     assert drops["band"].to_list() == [0, 2]
     assert drops["draws"].to_list() == [2, 2]
     assert drops["examples"].to_list() == [30, 30]
     assert drops["drop"][0] > drops["drop"][1] > -0.2  # a digit is in its low frequencies
+    printed = good("report", run, "--show", "band-noise", cwd=run)
+    text = (run.parent / "report.html").read_text(encoding="utf-8")
     for row in drops.iter_rows(named=True):
         (line,) = [line for line in printed.splitlines() if line.split()[:1] == [str(row["band"])]]
         assert line.split()[1] == f"{100 * row['drop']:z.1f}"
         assert f">{100 * row['drop']:z.1f}<" in re.sub(r"\s+", "", text)
-    assert "band_noise band=2 bands=3 variance=1 draw=1" in text
+    spectra = good("report", run, "--show", "spectra", cwd=run)
+    (line,) = [line for line in spectra.splitlines() if "band_noise band=2 bands=3 variance=1 draw=1" in line]
+    assert line.split()[-6:] == ["0.0", "%", "0.0", "%", "100.0", "%"]
 
 
 def test_an_image_that_is_not_there_is_refused(example, monkeypatch, capsys):

@@ -66,6 +66,13 @@ def test_other_operations_are_named(name):
         check_affine(Forward(call), "test")
 
 
+def test_other_layers_are_named_by_their_place():
+    with pytest.raises(ModelError, match="ReLU at 1 is not"):
+        check_affine(nn.Sequential(nn.Linear(4, 4), nn.ReLU()), "test")
+    with pytest.raises(ModelError, match="ReLU at the top is not"):
+        check_affine(nn.ReLU(), "test")
+
+
 def test_layers_that_do_more_are_refused():
     untracked = nn.Sequential(nn.BatchNorm1d(4, track_running_stats=False))
     with pytest.raises(ModelError, match="BatchNorm1d at 0 is not"):

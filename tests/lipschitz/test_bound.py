@@ -209,6 +209,13 @@ def test_a_reflection_is_as_steep_as_its_angle(angle):
         (lambda x: x.flatten(1).view_as(x), [1, 1, 1]),
         (lambda x: x[:, :1].expand_as(x), [2, math.sqrt(2), 1]),
         (lambda x: x * torch.full((6,), 2.0).to(x), [2, 2, 2]),
+        (lambda x: x * torch.tensor([1.0, 1, 1, 5, 1, 1]).to(x), [5, 5, 5]),
+        (lambda x: x * torch.full((1, 2, 6, 6), 3.0).to(x), [3, 3, 3]),
+        (lambda x: x + F.relu(torch.ones(1, 2, 6, 6)), [1, 1, 1]),
+        (lambda x: F.pad(x, (-6, 6)), [1, 1, 1]),  # no value is left
+        (lambda x: F.batch_norm(x, torch.zeros(2).to(x), torch.full((2,), 4.0).to(x), eps=0.0), [0.5, 0.5, 0.5]),
+        (lambda x: F.batch_norm(x[:, :1], torch.zeros(1).to(x), torch.ones(1).to(x)), [(1 + 1e-5) ** -0.5] * 3),
+        (lambda x: F.dropout(x, 0.0), [1, 1, 1]),
     ],
 )
 def test_operations_that_users_miss_have_their_constants(call, expected):
@@ -259,6 +266,8 @@ LINEAR = {
     "zeros": conv(2, 3, 3, padding=1),
     "stride": conv(2, 3, 3, padding=1, stride=2),
     "even": conv(2, 4, 4, padding="same", groups=2),
+    "same": conv(2, 3, (3, 5), padding="same", dilation=(2, 1)),
+    "cropped": Function(lambda self, x: F.pad(x, (-1, 2, 0, 0), mode="circular")),
     "dilation": conv(2, 3, 3, padding=2, dilation=2),
     "valid": conv(2, 3, (2, 5), padding="valid"),
     "circular": conv(2, 3, 3, padding=1, padding_mode="circular"),
@@ -307,12 +316,62 @@ def test_batch_norm_is_folded_into_the_layer_before_it(norm):
     assert [(layer.name, layer.kind) for layer in found.layers] == [("0 + 1", "Conv2d + BatchNorm2d")]
 
 
-def test_a_network_that_notices_it_is_traced_is_refused():
-    def forward(self, x):
-        return (1 if type(x) is torch.Tensor else 0.5) * self.head(x)
+def recorded_otherwise(factor):
+    """A network whose logits grow by a factor while it is recorded."""
+    return Function(lambda self, x: (1 if type(x) is torch.Tensor else factor) * 1000 * x.flatten(1))
 
-    with pytest.raises(ModelError, match="the recorded forward pass gives other logits than the network"):
-        lipschitz_bound(Function(forward, head=nn.Linear(4, 3).double()), images(1, (4,)))
+
+def among_others(factor):
+    """A network whose logits grow by a factor in a batch of three."""
+    return Function(lambda self, x: (1 + (x.size(0) - 1) * (factor - 1) / 2) * 1000 * x.flatten(1))
+
+
+@pytest.mark.parametrize(
+    ("network", "message"),
+    [
+        (recorded_otherwise, "the recorded forward pass gives other logits than the network"),
+        (among_others, "the logits of an image depend on the rest of the batch or on earlier calls"),
+    ],
+)
+def test_a_network_may_differ_from_its_record_by_a_thousandth_of_a_logit_and_of_the_largest(network, message):
+    x = torch.tensor([[0.01, 1.0], [0.3, 0.2]], dtype=torch.float64)
+    assert upper(network(1.0015), x) == pytest.approx(1000 * 1.0015)
+    for factor in (1.0025, 0.5):
+        with pytest.raises(ModelError, match=message):
+            upper(network(factor), x)
+
+
+def test_a_network_that_returns_logits_only_while_it_is_recorded_is_refused():
+    model = Function(lambda self, x: (x, x) if type(x) is torch.Tensor else x)
+    with pytest.raises(ModelError, match="returns logits, got a tuple"):
+        upper(model, images(1, (4,)))
+
+
+def test_a_bound_costs_three_images_and_one_whatever_the_batch():
+    sizes = []
+    model = Function(lambda self, x: (sizes.append(len(x)) if type(x) is torch.Tensor else None, 2 * x)[1])
+    assert upper(model, images(5, (4,))) == pytest.approx(2)
+    assert sizes == [3, 1]
+
+
+def test_a_network_that_does_not_look_at_its_input_is_bounded_by_nothing():
+    assert (
+        upper(
+            Function(lambda self, x: torch.ones(len(x), 3) if isinstance(x, torch.Tensor) else torch.ones(3, 3)),
+            images(3, (4,)),
+        )
+        == 0
+    )
+
+
+@pytest.mark.parametrize(("excess", "kept"), [(5e-10, False), (1.5e-9, True), (0.5, True)])
+def test_a_lower_bound_is_taken_for_the_upper_one_only_where_rounding_explains_it(excess, kept, monkeypatch):
+    model, x = nn.Sequential(linear_model(4), Function(lambda self, x: 10 * x)), images(2)
+    steepest = upper(model, x)
+    monkeypatch.setattr("holdfast.lipschitz.bound.lipschitz_lower", lambda *_, **__: (1 + excess) * steepest)
+    found = lipschitz_bound(model, x, lower_steps=1)
+    assert (found.lower > found.upper) == kept
+    assert (found.gap == 1) != kept
 
 
 def test_a_layer_whose_output_is_used_twice_counts_in_each_branch():
@@ -513,6 +572,21 @@ REFUSALS = {
     "options": (lambda x: torch.div(x, 2, rounding_mode="floor"), r"div: .*rounding_mode"),
     "indices": (lambda x: x + x.max(1, keepdim=True).indices, r"add: uses indices of the largest values"),
     "indices by number": (lambda x: x.max(1)[1].double(), r"double: uses indices of the largest values"),
+    "mean of all": (lambda x: x - x.mean(), r"mean: mixes examples"),
+    "mean over as many examples as values": (lambda x: x[:, :3].mean(0), r"mean: mixes examples"),
+    "roll through the batch": (lambda x: x.roll(1), r"roll: mixes examples"),
+    "largest of images and values": (lambda x: x - x.amax((0, 1)), r"amax: mixes examples"),
+    "factor for each example": (lambda x: x * torch.ones(3, 6), r"mul: multiplies with a constant that is larger than"),
+    "larger shape": (lambda x: x * torch.ones(2, 1, 6), r"mul: multiplies with a constant that is larger than"),
+    "larger sum": (lambda x: x + torch.ones(2, 1, 6), r"add: broadcasts \(3, 6\) to \(2, 3, 6\), across the examples"),
+    "several matrices": (
+        lambda x: x.view(-1, 2, 3) @ torch.ones(3, 3, 4, dtype=x.dtype),
+        r"matmul: only products with one constant matrix",
+    ),
+    "matrix of examples": (
+        lambda x: F.linear(x.sum(1), torch.ones(4, 3, dtype=x.dtype)),
+        r"linear: mixes examples of a batch",
+    ),
     "largest of all": (lambda x: x - torch.max(x), r"max: mixes examples"),
     "from the left": (lambda x: torch.ones(3, 3, dtype=x.dtype) @ x, r"matmul: mixes examples"),
     "log of batch": (lambda x: x.log_softmax(0), r"log_softmax: expected a dimension other than"),
@@ -540,6 +614,100 @@ def test_networks_with_group_normalisation_are_refused():
     model = build(ResNet(blocks=(1, 1, 1, 1), width=0.1, norm="group"), (3, 8, 8), 3)
     with pytest.raises(ModelError, match=r"layer 'body\.0\.1', GroupNorm: no rule is known"):
         upper(model, images(1, (3, 8, 8), dtype=torch.float32))
+
+
+@pytest.mark.parametrize(
+    ("layer", "wanted"),
+    [
+        (lambda: nn.Conv2d(3, 2, 1), r"images \(N, C, H, W\), got shape \(3, 4, 6\)"),
+        (lambda: nn.ConvTranspose2d(3, 2, 1), r"images \(N, C, H, W\), got shape \(3, 4, 6\)"),
+        (lambda: nn.Sequential(nn.Flatten(), nn.Conv1d(3, 2, 1)), r"series \(N, C, L\), got shape \(3, 24\)"),
+        (lambda: nn.Sequential(nn.Flatten(), nn.ConvTranspose1d(3, 2, 1)), r"series \(N, C, L\), got shape \(3, 24\)"),
+    ],
+)
+def test_layers_that_would_take_examples_for_channels_are_refused(layer, wanted):
+    with pytest.raises(ModelError, match=f"expected {wanted}"):
+        upper(layer().double(), images(3, (4, 6)))
+
+
+def test_one_weight_of_many_that_is_not_finite_is_refused_in_the_logits_too():
+    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 2))
+    with torch.no_grad():
+        model[1].bias[0] = math.inf
+    with pytest.raises(ModelError, match="the logits are not finite"):
+        upper(model, torch.zeros(1, 4))
+
+
+OPTIONS_LEFT_OUT = [
+    # a function of torch without its options, and the layer with the same ones
+    (lambda x, w: F.conv1d(x.flatten(2), w[:, :, 0]), lambda: nn.Sequential(nn.Flatten(2), nn.Conv1d(2, 3, 2))),
+    (lambda x, w: F.conv2d(x, w), lambda: nn.Conv2d(2, 3, 2)),
+    (
+        lambda x, w: F.conv_transpose1d(x.flatten(2), w[:, :, 0].transpose(0, 1)),
+        lambda: nn.Sequential(nn.Flatten(2), nn.ConvTranspose1d(2, 3, 2)),
+    ),
+    (lambda x, w: F.conv_transpose2d(x, w.transpose(0, 1)), lambda: nn.ConvTranspose2d(2, 3, 2)),
+]
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize(("function", "layer"), OPTIONS_LEFT_OUT)
+def test_convolutions_without_options_have_those_of_torch(function, layer, norm):
+    weight, made, x = conv(2, 3, 2).weight.detach(), layer().double(), images(1, SHAPE)
+    last = made[-1] if isinstance(made, nn.Sequential) else made
+    kernel = weight if last.weight.dim() == 4 else weight[:, :, 0]
+    with torch.no_grad():
+        last.weight.copy_(kernel.transpose(0, 1) if last.transposed else kernel)
+    found = upper(Function(lambda self, x: function(x, weight)), x, norm)
+    assert found == upper(made, x, norm)
+    assert found == pytest.approx(matrix_norm(operator(made, SHAPE), norm), rel=1e-9)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize(
+    ("pooled", "layer"),
+    [
+        (lambda x: F.avg_pool2d(x, 2), nn.AvgPool2d(2)),
+        (lambda x: F.avg_pool2d(x, 3, 1), nn.AvgPool2d(3, 1)),
+        (lambda x: F.avg_pool2d(x, 3, 1, 1), nn.AvgPool2d(3, 1, 1)),
+        (lambda x: F.avg_pool2d(x, 3, 1, count_include_pad=False), nn.AvgPool2d(3, 1, count_include_pad=False)),
+    ],
+)
+def test_means_of_windows_of_one_size_are_exact(pooled, layer, norm):
+    truth = matrix_norm(operator(layer, SHAPE), norm)
+    for model in (layer, Function(lambda self, x: pooled(x))):
+        assert upper(model, images(1, SHAPE), norm) == pytest.approx(truth, rel=1e-9)
+
+
+def test_maxima_of_one_pixel_are_the_pixel():
+    assert bounds(Function(lambda self, x: F.max_pool2d(x, 1)), (1, 1, 1)) == pytest.approx([1, 1, 1])
+    assert bounds(Function(lambda self, x: F.max_pool2d(x, 3, 1)), (1, 6, 6)) == pytest.approx([9, 3, 1])
+
+
+@pytest.mark.parametrize("layer", [nn.Conv1d(1, 1, 3, padding=1), nn.ConvTranspose1d(1, 1, 3, padding=1)])
+def test_a_series_is_an_image_of_height_one(layer):
+    # So its matrix of 600 rows is written out, and the norm is exact.
+    (entry,) = lipschitz_bound(layer.double(), images(1, (1, 600))).layers
+    assert entry.estimate == entry.norm
+
+
+@pytest.mark.parametrize("mode", ["replicate", "circular", "reflect"])
+def test_the_margins_of_a_series_are_copies_along_its_length_alone(mode):
+    layer = nn.Conv1d(2, 2, 1, padding=1, padding_mode=mode, groups=2, bias=False).double()
+    with torch.no_grad():
+        layer.weight.fill_(1)
+    assert bounds(layer, (2, 4)) == pytest.approx([2, math.sqrt(2), 1])
+
+
+def test_a_factor_of_one_is_none():
+    found = lipschitz_bound(Function(lambda self, x: x * torch.ones(6, dtype=x.dtype)), images(1, (6,)))
+    assert found.upper == 1
+    assert found.layers == ()
+
+
+def test_layers_of_constants_are_constants():
+    model = Function(lambda self, x: self.norm(torch.arange(6.0).to(x)[None]) + 2 * x, norm=nn.LayerNorm(6).double())
+    assert bounds(model, (6,)) == pytest.approx([2, 2, 2])
 
 
 @pytest.mark.parametrize("pool", [nn.MaxPool1d(2, return_indices=True), nn.AdaptiveMaxPool2d(2, return_indices=True)])
@@ -616,8 +784,9 @@ def test_bad_arguments_are_named():
 def test_a_known_constant_is_multiplied_by_alpha(norm, alpha):
     for constant in (0.5, 3.0):
         assert margin_growth(smooth(), images(1), norm, constant) == pytest.approx(constant * alpha)
-    with pytest.raises(ValueError, match="constant must be positive and finite, got 0"):
-        margin_growth(smooth(), images(1), norm, 0.0)
+    for constant in (0.0, math.inf):
+        with pytest.raises(ValueError, match=f"constant must be positive and finite, got {constant}"):
+            margin_growth(smooth(), images(1), norm, constant)
 
 
 def hadamard():

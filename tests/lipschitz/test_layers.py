@@ -18,6 +18,8 @@ from holdfast.lipschitz import (
     export,
     orthogonalise,
 )
+from holdfast.lipschitz.convolution import compose, wrap
+from holdfast.lipschitz.dense import OrthogonalMatrices
 from holdfast.models import MODELS, build
 from tests.zoo import generator, images
 
@@ -74,9 +76,74 @@ def test_the_convolution_is_an_orthogonal_matrix_whatever_the_image_size(kernel,
 
 def test_a_convolution_of_size_one_kernel_is_the_dense_layer():
     torch.manual_seed(0)
-    layer = OrthogonalConvolution(3, 5, 1)
+    layer, x = OrthogonalConvolution(3, 5, 1), images(2, (3, 4, 4))
     with torch.no_grad():
         assert torch.equal(layer.weight[:, :, 0, 0], layer.matrix())
+    assert [type(part) for part in layer.plain()] == [nn.Identity, nn.Conv2d]
+    assert wrap(x, 1) is x
+
+
+@pytest.mark.parametrize(("channels", "half"), [(1, 1), (2, 1), (3, 1), (6, 3), (7, 3)])
+def test_projectors_are_on_half_of_the_channels(channels, half):
+    assert OrthogonalConvolution(channels, 1, 4).projectors.weight.shape == (6, channels, half)
+    assert OrthogonalConvolution(1, channels, 4).projectors.weight.shape == (6, channels, half)
+    assert OrthogonalConvolution(channels, channels, 1).projectors is None
+
+
+@pytest.mark.parametrize(("inputs", "outputs"), [(4, 3), (4, 4), (3, 4)])
+def test_a_kernel_of_size_two_is_made_of_the_blocks_of_two_projectors(inputs, outputs):
+    # The projectors act on the inputs, or on the outputs where these are more.
+    wide = outputs <= inputs
+    matrix = orthogonalise(torch.randn(outputs, inputs, generator=generator()).double())
+    halves = orthogonalise(torch.randn(2, max(inputs, outputs), 2, generator=generator(1)).double())
+    p, q = halves @ halves.mT
+    one = torch.eye(len(p)).double()
+    blocks = [[p @ q, p @ (one - q)], [(one - p) @ q, (one - p) @ (one - q)]]
+    kernel = compose(matrix, halves)
+    for row in range(2):
+        for column in range(2):
+            expected = matrix @ blocks[row][column] if wide else (matrix.mT @ blocks[row][column]).mT
+            torch.testing.assert_close(kernel[:, :, row, column], expected)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "size", "by_torch"),
+    [
+        (5, (2, 2), True),
+        (5, (8, 8), True),
+        (5, (1, 8), False),
+        (5, (8, 1), False),
+        (4, (1, 1), False),
+        (2, (1, 1), True),
+    ],
+)
+def test_margins_wider_than_an_image_go_around_it_more_than_once(kernel, size, by_torch, monkeypatch):
+    calls, pad, x = [], F.pad, images(2, (1, *size))
+    monkeypatch.setattr(F, "pad", lambda *args, **kwargs: calls.append(args) or pad(*args, **kwargs))
+    found = wrap(x, kernel)
+    assert bool(calls) == by_torch  # which copies faster, but only once around
+    before, after = kernel // 2, (kernel - 1) // 2
+    rows, columns = (torch.arange(-before, side + after) % side for side in size)
+    assert torch.equal(found, x[:, :, rows][:, :, :, columns])
+
+
+@pytest.mark.parametrize("size", [(1, 6), (6, 1), (6, 6), (2, 2)])
+def test_images_without_a_batch_are_convolved_and_downsampled_alike(size):
+    torch.manual_seed(0)
+    x = images(3, (2, *size))
+    with torch.no_grad():
+        for layer in (OrthogonalConvolution(2, 3, 5).double(), Downsampling()):
+            torch.testing.assert_close(torch.stack([layer(image) for image in x]), layer(x))
+
+
+def test_new_layers_are_orthogonal_and_shift_nothing():
+    torch.manual_seed(0)
+    free = OrthogonalMatrices(2, 4, 6).weight.detach()
+    torch.testing.assert_close(free @ free.mT, torch.eye(4).expand(2, 4, 4), rtol=0, atol=1e-5)
+    assert not torch.allclose(free[0], free[1], atol=0.1)
+    for make in (lambda **bias: OrthogonalDense(3, 2, **bias), lambda **bias: OrthogonalConvolution(3, 2, 3, **bias)):
+        assert make().bias is None
+        assert make(bias=True).bias.tolist() == [0, 0]
 
 
 @pytest.mark.parametrize(
@@ -110,7 +177,7 @@ def test_norms_of_differences_and_of_gradients_are_kept(layer, shape):
 
 def test_sorting_orders_neighbours_and_leaves_the_rest():
     x = torch.tensor([[3.0, 1.0, -2.0, 5.0, 0.5]])
-    assert GroupSort(2)(x).tolist() == [[1.0, 3.0, -2.0, 5.0, 0.5]]
+    assert GroupSort()(x).tolist() == [[1.0, 3.0, -2.0, 5.0, 0.5]]
     assert GroupSort(4)(x).tolist() == [[-2.0, 1.0, 3.0, 5.0, 0.5]]
     with pytest.raises(ValueError, match="size must be at least 2, got 1"):
         GroupSort(1)

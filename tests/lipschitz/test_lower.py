@@ -9,6 +9,7 @@ from holdfast.lipschitz import OrthogonalDense
 from holdfast.lipschitz.lower import lipschitz_lower
 from holdfast.rng import Streams
 from holdfast.testing.untouched import same_module, same_random_states, same_tensors
+from tests.cramped import on_a_gpu
 from tests.zoo import images, linear, normed, piecewise, seeded, smooth
 
 NORMS = ["l1", "l2", "linf"]
@@ -93,6 +94,97 @@ def test_leaves_the_network_and_the_random_states_alone():
     assert lipschitz_lower(model, x, steps=4, rng=Streams(1, "", 3)) == first
     with torch.no_grad():
         assert lipschitz_lower(model, x, steps=4, rng=Streams(1, "", 3)) == first
+
+
+class Watched(nn.Module):
+    """A function of images that keeps what it was asked; copies of it keep it in the same place."""
+
+    def __init__(self, call):
+        super().__init__()
+        self.seen = seen = []
+        self.call = lambda x: seen.append(x.detach().clone()) or call(x)
+
+    def forward(self, x):
+        return self.call(x)
+
+
+def half_square(x):
+    """As steep as the image is long, so that the steepest way is outwards."""
+    return torch.cat((x.square() / 2, torch.zeros_like(x)), 1)
+
+
+def pairs(watched, steps):
+    """The two points of each pair, (steps, N, 2, ...), which come last."""
+    return torch.stack([z.view(-1, 2, *z.shape[1:]) for z in watched.seen[-steps:]])
+
+
+@pytest.mark.parametrize(("model", "distance"), [(half_square, 0.1), (None, 1e-3)], ids=["function", "network"])
+def test_points_of_a_pair_lie_at_a_stated_distance_around_their_centre(model, distance):
+    watched, x = Watched(half_square), torch.tensor([[0.5, 0.25]], dtype=torch.float64)
+    lipschitz_lower(watched.call if model else watched, x, steps=6)
+    both = pairs(watched, 6)
+    apart = (both[:, :, 1] - both[:, :, 0]).norm(dim=2)
+    torch.testing.assert_close(apart, torch.full_like(apart, distance), rtol=1e-9, atol=0)
+    torch.testing.assert_close(both[:3].mean(2), x.expand(3, 1, 2), rtol=0, atol=1e-12)
+
+
+def test_the_second_half_of_the_steps_goes_half_as_far_again_where_slopes_rise():
+    # In one dimension the slope is |x|: every step outwards is steeper than the one before.
+    watched, x = Watched(half_square), torch.tensor([[1.0], [-2.0]], dtype=torch.float64)
+    found = lipschitz_lower(watched, x, steps=5)
+    centres = pairs(watched, 5).mean(2)[:, :, 0].abs()
+    reaches = 0.7, 0.7 * 1.5, 0.7 * 1.5**2  # the second look at the start is not steeper
+    expected = torch.tensor([[1.0, 2.0]] * 3, dtype=torch.float64)
+    torch.testing.assert_close(centres[:3], expected, rtol=0, atol=1e-9)
+    torch.testing.assert_close(centres[3:] - centres[2:4], torch.tensor([[r, r] for r in reaches[:2]]).double())
+    assert found == pytest.approx(2 + sum(reaches[:2]))
+
+
+def test_where_nothing_gets_steeper_the_search_stays_near_its_start():
+    watched, x = Watched(lambda x: 0 * x), images(1, (4,))
+    assert lipschitz_lower(watched, x, steps=8) == 0
+    moved = (pairs(watched, 8).mean(2) - x).norm(dim=2)[:, 0]
+    expected = [0, 0, 0, 0, 0, *(0.7**k for k in (1, 2, 3))]
+    torch.testing.assert_close(moved, torch.tensor(expected, dtype=torch.float64), rtol=1e-6, atol=1e-9)
+
+
+def test_the_default_is_twenty_steps():
+    sizes = []
+    for options in ({}, {"steps": 20}):
+        watched = Watched(half_square)
+        lipschitz_lower(watched, images(3, (2,)), **options)
+        sizes.append([len(z) for z in watched.seen])
+    assert sizes[0] == sizes[1]
+    assert sizes[0][:2] == [1, 1]  # one image shows the precision, one the number of logits
+    assert sizes[0][-20:] == [6] * 20
+
+
+@pytest.mark.parametrize(("classes", "exact"), [(100, True), (101, False)])
+def test_up_to_a_hundred_logits_have_their_jacobian_computed(classes, exact):
+    model = linear(classes)
+    truth = matrix_norm(model.weight, "l2").item()
+    assert (lipschitz_lower(model, images(1), steps=1) > (1 - 1e-9) * truth) == exact
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_64_machine_epsilons_of_the_logits_are_taken_off_in_float32(norm):
+    weight, offset = linear(4).weight.detach().float(), 30.0
+    found = lipschitz_lower(lambda x: x.flatten(1) @ weight.mT + offset, 0 * images(1).float(), norm=norm, steps=1)
+    both = torch.full((8,), offset, dtype=torch.float64)  # two points of four logits
+    taken_off = 64 * 2.0**-23 * torch.linalg.vector_norm(both, ORDERS[norm]) / 0.1
+    truth = matrix_norm(weight.double(), norm)
+    assert found == pytest.approx(float(truth - taken_off), abs=0.05 * float(taken_off))
+
+
+def test_a_lack_of_memory_is_no_lack_of_float64():
+    class Large(nn.Module):
+        def forward(self, x):
+            if x.dtype == torch.float64:
+                on_a_gpu()
+            return x.flatten(1)
+
+    with pytest.raises(torch.OutOfMemoryError):
+        lipschitz_lower(Large(), images(2, dtype=torch.float32))
 
 
 def test_bad_arguments_are_named():

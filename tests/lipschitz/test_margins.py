@@ -14,11 +14,12 @@ from torch import nn
 
 from holdfast.errors import ModelError
 from holdfast.lipschitz import OrthogonalDense, lipschitz_bound, margin_bound, margin_growth
-from holdfast.lipschitz.margins import exact_network
+from holdfast.lipschitz.margins import MarginBound, exact_network, unchanging
 from holdfast.lipschitz.norms import Dense, Diagonal, largest_singular_values
 from holdfast.lipschitz.pairs import uniform_factor
-from holdfast.lipschitz.precision import logits_in_float64
+from holdfast.lipschitz.precision import in_float64, logits_in_float64
 from holdfast.lipschitz.radii import ALPHA, margin_radius
+from holdfast.lipschitz.rounding import Rounding
 from holdfast.models import build
 from holdfast.rng import Streams
 from tests.contracts import cheap
@@ -177,7 +178,33 @@ def test_radii_are_the_smallest_over_the_pairs():
     assert forever.tolist() == [math.inf, 0.0, math.inf]
 
 
+def test_radii_are_rounded_down_by_eight_units(monkeypatch):
+    unit = 2.0**-24
+    monkeypatch.setattr("holdfast.lipschitz.rounding.UNIT", unit)
+    radius, _ = margin_radius(torch.tensor([[3.0, 1.0]]), 4.0)
+    assert float(radius) == pytest.approx(0.5 * (1 - 8 * unit / (1 - 8 * unit)), rel=1e-14)
+
+
 # Exact arithmetic.
+
+
+def test_rounding_is_the_smallest_of_the_bounds_by_the_norms_of_the_images():
+    bound = MarginBound(torch.zeros(2, 2), {"l2": Rounding(1.0, 2.0), "linf": Rounding(2.0, 0.5)})
+    x = torch.tensor([[[3.0, -4.0]], [[0.0, 0.1]]])  # of lengths 5 and 0.1, and of 4 and 0.1
+    expected = torch.tensor([2 + 0.5 * 4, 1 + 2 * 0.1], dtype=torch.float64)
+    torch.testing.assert_close(bound.rounding(x), 1.01 * expected, rtol=1e-6, atol=0)
+    farther = torch.tensor([2 + 0.5 * (4 + 6), 2 + 0.5 * (0.1 + 6)], dtype=torch.float64)
+    torch.testing.assert_close(bound.rounding(x, {"l2": 9.0, "linf": 6.0}), 1.01 * farther, rtol=1e-6, atol=0)
+    torch.testing.assert_close(bound.rounding(x, {"l2": 9.0})[0], 1.01 * expected[0], rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_a_difference_of_logits_is_off_by_alpha_times_their_error(norm):
+    # A shift of one logit: 32 roundings of the output and, twice, of the input.
+    model = Function(lambda self, x: x + torch.tensor([3.0, 0.0]).to(x))
+    (rounding,) = (margin_bound(model, images(1, (2,)), norm).roundings[each] for each in [norm])
+    assert rounding.constant == pytest.approx(ALPHA[norm] * 32 * 2.0**-53 * 3, rel=1e-12)
+    assert rounding.slope == pytest.approx(ALPHA[norm] * 32 * 2.0**-53 * 2, rel=1e-12)
 
 
 def exactly(layers, x):
@@ -313,6 +340,54 @@ def test_casts_and_constants_of_a_forward_pass_are_those_of_float64():
     assert logits.dtype == torch.float64
     torch.testing.assert_close(logits, expected, rtol=1e-14, atol=1e-14)
     assert float(margin_bound(model, x, "l2").rounding(x).amax()) < 1e-12
+
+
+def test_lists_and_names_of_a_forward_pass_are_those_of_float64_too():
+    parts = torch.linspace(0.1, 1, 18).view(6, 3), torch.linspace(0.3, 2, 9).view(3, 3)
+    model = Function(
+        lambda self, x: self.head(x.to(dtype=torch.float32)).to(dtype=torch.float32) @ torch.linalg.multi_dot(parts),
+        head=dense(6, 6).float(),
+    )
+    x = images(3, (6,))
+    with torch.no_grad():
+        logits = logits_in_float64(exact_network(model), x)
+        expected = (
+            (x @ model.head.weight.double().mT + model.head.bias.double()) @ parts[0].double() @ parts[1].double()
+        )
+    torch.testing.assert_close(logits, expected, rtol=1e-14, atol=1e-14)
+
+
+def test_convolutions_of_cudnn_are_not_asked_for_logits():
+    allowed = []
+    model = Function(lambda self, x: allowed.append(torch.backends.cudnn.enabled) or x)
+    before = torch.backends.cudnn.enabled
+    logits_in_float64(model, images(1))
+    assert allowed == [False]
+    assert torch.backends.cudnn.enabled == before
+
+
+@pytest.mark.parametrize("make", [lambda: nn.Linear(3, 2), lambda: nn.BatchNorm1d(3, affine=False)])
+def test_networks_stay_where_they_are_if_float64_exists_there(make):
+    copied = in_float64(make().to("meta"))  # a device that nothing can be copied from
+    tensors = [*copied.parameters(), *(each for each in copied.buffers() if each.is_floating_point())]
+    assert {(each.device.type, each.dtype) for each in tensors} == {("meta", torch.float64)}
+    assert not copied.training
+
+
+def test_a_network_that_cannot_be_copied_is_refused_with_the_first_line_of_the_reason():
+    class Unique(nn.Linear):
+        def __deepcopy__(self, memo):
+            raise RuntimeError("there is one of a kind\nand a second line")
+
+    with pytest.raises(ModelError, match=r"can be copied to float64: there is one of a kind$"):
+        exact_network(Unique(3, 2))
+
+
+def test_what_is_remembered_of_a_network_is_for_images_of_one_shape():
+    model, known = nn.Flatten(), {}
+    with unchanging(known):
+        sizes = [len(growth(model, images(1, shape), "l2")) for shape in ((1, 2, 2), (3, 2, 2), (3, 2, 1), (1, 2, 2))]
+    assert sizes == [4, 12, 6, 4]
 
 
 def test_orthogonal_layers_keep_the_weights_they_have():

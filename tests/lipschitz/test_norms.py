@@ -9,7 +9,19 @@ from hypothesis import strategies as st
 from torch import nn
 
 from holdfast.lipschitz.convolution_norms import Convolution, absolute_sums, convolution_norm
-from holdfast.lipschitz.norms import CircularPadding, Dense, Diagonal, concatenated, power_iteration, repeated
+from holdfast.lipschitz.norms import (
+    NO_SUMS,
+    CircularPadding,
+    Dense,
+    Diagonal,
+    OperatorNorm,
+    Sums,
+    concatenated,
+    exactly,
+    largest_singular_values,
+    power_iteration,
+    repeated,
+)
 from holdfast.lipschitz.rules.pooling import windows_sharing
 from holdfast.lipschitz.slopes import ACTIVATIONS, GELU, SILU
 from holdfast.lipschitz.symbols import symbol_norm
@@ -207,13 +219,6 @@ def test_a_circular_image_that_the_stride_does_not_divide_is_bounded_and_not_cal
     assert found.upper >= true_norm(torch_layer(layer), "l2")
 
 
-def test_patches_that_do_not_overlap_are_exact_without_their_matrix():
-    layer = Convolution(weight=normal(5, 3, 4, 4), size=(10, 9), stride=(4, 4))
-    found = convolution_norm(layer, explicit=0)
-    assert found.exact
-    assert found.upper == pytest.approx(true_norm(layer.weight.flatten(1), "l2"), rel=1e-12)
-
-
 def test_blocks_of_frequencies_do_not_change_the_norm(monkeypatch):
     weight = normal(4, 3, 3, 3)
 
@@ -233,10 +238,32 @@ def test_a_kernel_that_meets_itself_on_the_torus_is_not_called_exact():
     assert layer.norm("l2").upper == pytest.approx(0, abs=1e-12)
 
 
-def test_power_iteration_of_nothing_is_zero():
+def counted_iterations(apply, size, **options):
+    """The result of power iteration and the number of its steps."""
+    calls = []
+    shape, like = (1, size), torch.zeros((), dtype=torch.float64)
+    reached = power_iteration(lambda v: calls.append(1) or apply(v), shape, like, steps=2000, **options)
+    return reached, len(calls)
+
+
+def test_power_iteration_of_nothing_is_zero_at_once():
     layer = Convolution(weight=torch.zeros(1, 1, 3, 3, dtype=torch.float64), size=(4, 4), margins=((1, 1), (1, 1)))
     assert power_iteration(layer, (1, 1, 4, 4), layer.weight, steps=5) == 0
     assert absolute_sums(layer) == {"l1": 0, "linf": 0}
+    assert counted_iterations(lambda v: 0 * v, 3) == (0, 1)
+
+
+@pytest.mark.parametrize("options", [{}, {"tolerance": 1e-3}])
+def test_power_iteration_stops_when_a_step_raises_its_value_by_less_than_the_tolerance(options):
+    # Of a diagonal matrix, whose powers are known.
+    factors = torch.tensor([1.0, 0.99, 0.5], dtype=torch.float64)
+    start = Streams(0, "power iteration", 1).normal(torch.empty(1, 3, dtype=torch.float64))[0]
+    powers = [factors ** (2 * k) * start for k in range(2000)]
+    values = [float((factors * v).norm() / v.norm()) for v in powers]
+    steps = next(k for k in range(1, 2000) if values[k] <= values[k - 1] * (1 + options.get("tolerance", 1e-7)))
+    reached, calls = counted_iterations(lambda v: factors * v, 3, **options)
+    assert calls == steps + 1
+    assert reached == pytest.approx(values[steps], rel=1e-12)
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -246,6 +273,75 @@ def test_circular_padding_grows_by_its_copies(norm, margins):
     matrix = operator(nn.CircularPad2d((left, right, top, bottom)), 1, 3, 4)
     found = CircularPadding((3, 4), margins).norm(norm)
     assert found.upper == pytest.approx(true_norm(matrix, norm), rel=1e-12)
+
+
+def test_rounding_of_margins_is_that_of_sums_of_copies():
+    padding = CircularPadding((3, 4), ((1, 2), (3, 2)))
+    assert padding.terms == 0
+    assert padding.absolute() == Sums(2 * 3, 1)
+
+
+def test_bounds_grow_with_a_factor_and_are_rounded_up():
+    one = exactly(2.0, 0.5)
+    assert one.exact
+    assert one.certain == pytest.approx(2.5)
+    assert one.certain >= 2.5 * (1 + 2.0**-52)
+    assert not (one * 3.0).exact
+    assert ((one * 3.0).upper, (one * 3.0).rounding) == pytest.approx((6.0, 1.5))
+    assert OperatorNorm(upper=2.0).rounding == exactly(2.0).rounding == 0
+    assert not OperatorNorm(upper=2.0).exact
+    assert not OperatorNorm(upper=2.0, estimate=1.9).exact
+
+
+def test_sums_of_products_and_of_sums_of_matrices():
+    first, then = Sums(2.0, 8.0), Sums(3.0, 5.0)
+    assert [first.of(norm) for norm in NORMS] == pytest.approx([2, 4, 8])
+    assert then.after(first) == (6, 40)
+    assert then.after(first, 0.5) == (3, 20)
+    assert then.plus(first) == (5, 13)
+    assert then.plus(NO_SUMS) == then
+
+
+@pytest.mark.parametrize("shape", [(3, 7), (7, 3), (2, 4, 5, 3), (2, 4, 3, 5), (4, 2, 1, 6)])
+def test_singular_values_come_from_the_smaller_square(shape, monkeypatch):
+    seen, eigvalsh = [], torch.linalg.eigvalsh
+    monkeypatch.setattr(torch.linalg, "eigvalsh", lambda square: seen.append(square.shape) or eigvalsh(square))
+    largest_singular_values(normal(*shape))
+    assert seen == [(*shape[:-2], min(shape[-2:]), min(shape[-2:]))]
+
+
+@pytest.mark.parametrize("leading", [(), (2, 3)])
+def test_the_slack_of_a_singular_value_is_that_of_its_proof(leading, monkeypatch):
+    # With a unit of rounding that can be seen, and values that float64 computes without error.
+    unit = 2.0**-24
+    monkeypatch.setattr("holdfast.lipschitz.rounding.UNIT", unit)
+
+    def gamma(terms):
+        return terms * unit / (1 - terms * unit)
+
+    matrix = torch.zeros(4, 6, dtype=torch.float64)
+    matrix.diagonal().copy_(torch.tensor([4.0, 2.0, 1.0, 0.5]))
+    squares = [16.0, 16 + 4 + 1 + 0.25]
+    proved = (1 + gamma(8 * 4 * (4 + 8))) ** 2 * squares[0]
+    expected = math.sqrt((proved + gamma(4 * (6 + 8)) * squares[1]) * (1 + gamma(16)))
+    for each in (matrix, matrix.mT):
+        value, upper = largest_singular_values(each.expand(*leading, *each.shape))
+        assert value.shape == upper.shape == leading
+        torch.testing.assert_close(value, torch.full(leading, 4.0, dtype=torch.float64), rtol=1e-15, atol=0)
+        torch.testing.assert_close(upper, torch.full(leading, expected, dtype=torch.float64), rtol=1e-12, atol=0)
+
+
+def test_the_slack_of_nothing_is_what_may_underflow():
+    _, upper = largest_singular_values(torch.zeros(2, 3, dtype=torch.float64))
+    assert float(upper) == pytest.approx(1e-150 + math.sqrt(torch.finfo(torch.float64).tiny), rel=1e-9)
+
+
+def test_sums_of_a_matrix_are_rounded_for_each_weight(monkeypatch):
+    monkeypatch.setattr("holdfast.lipschitz.rounding.UNIT", 2.0**-24)
+    for norm, largest in (("l1", 2), ("linf", 3)):
+        found = Dense(torch.ones(2, 3)).norm(norm)
+        assert found.upper == largest
+        assert found.rounding == pytest.approx(6 * 2.0**-24 * largest / (1 - 6 * 2.0**-24), rel=1e-12)
 
 
 def test_copies_and_concatenation_are_norms_of_vectors():
@@ -282,7 +378,8 @@ def test_options_make_activations_steeper():
     assert ACTIVATIONS["elu"](3.0) == 3
     assert ACTIVATIONS["prelu"](torch.tensor([0.1, -4.0])) == 4
     assert ACTIVATIONS["gelu"]("tanh") == pytest.approx(1.12899307, abs=1e-8)
-    assert ACTIVATIONS["celu"](-1.0) == math.inf
+    assert ACTIVATIONS["celu"](-1.0) == ACTIVATIONS["celu"](0.0) == math.inf
+    assert ACTIVATIONS["softplus"](beta=0.0) == math.inf
 
 
 def test_constants_of_gelu_and_silu_are_rounded_up_at_the_tenth_digit():

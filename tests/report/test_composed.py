@@ -59,4 +59,4 @@ def test_images_of_a_composed_attack_are_in_the_gallery(tmp_path: Path) -> None:
     check = composed("asasas")
     page = report(tmp_path, make_run(tmp_path / "run", [check], gallery=check.name))
     assert f"best weights: {check.name} Original, changed image" in page.words
-    assert sum(tag == "img" for tag, _ in page.elements) == 18
+    assert sum(tag == "img" for tag, _ in page.elements) == 18 + 1  # the spectrum of the changes

@@ -39,7 +39,7 @@ class Tally:
         """The different tallies, and which of them each example has."""
         columns = np.stack((self.top, self.other, self.trials))
         different, which = np.unique(columns, axis=1, return_inverse=True)
-        return Tally(*different), which.reshape(-1)
+        return Tally(*different), which.ravel()
 
 
 class LowerBounds(Protocol):
@@ -103,11 +103,11 @@ def unanimous(trials: int) -> Tally:
     return Tally(np.array([float(trials)]), np.zeros(1), np.array([float(trials)]))
 
 
-def likely_shares(tally: Tally, level: float | Array) -> Array:
+def likely_shares(top: Array, trials: Array, level: float | Array) -> Array:
     """Quantiles of the posterior of the top class's probability; the prior expects many images all of one class."""
     from scipy.special import betaincinv
 
-    return np.asarray(betaincinv(tally.top + 0.5, tally.trials - tally.top + 0.1, level))
+    return np.asarray(betaincinv(top + 0.5, trials - top + 0.1, level))
 
 
 def outlook(tally: Tally, top: Array, trials: float | Array) -> Tally:
@@ -118,5 +118,5 @@ def outlook(tally: Tally, top: Array, trials: float | Array) -> Tally:
 
 def expected_radius(pilot: Tally, trials: float | Array, question: Question) -> Array:
     """Mean radius of a number of new copies, over eight equally likely probabilities of the top class."""
-    shares = likely_shares(pilot, (np.arange(8)[:, None] + 0.5) / 8)
+    shares = likely_shares(pilot.top, pilot.trials, (np.arange(8)[:, None] + 0.5) / 8)
     return np.asarray(np.maximum(question.radius(outlook(pilot, trials * shares, trials)), 0).mean(axis=0))

@@ -32,7 +32,7 @@ class Copies:
     def __init__(self, model: Classifier, x: Tensor, noise: Noise, rng: Streams, batch: int) -> None:
         self._model, self._x, self._noise, self._batch = model, x.detach(), noise, batch
         # torch's generator fills a block in a fifth of the time that Streams.normal takes
-        self._generators = [torch.Generator(x.device).manual_seed(seed) for seed in rng.bits(1)[:, 0].tolist()]
+        self._generators = [torch.Generator(x.device).manual_seed(seed) for seed in rng.bits(1).flatten().tolist()]
         self._taken = [0] * len(x)
 
     @torch.no_grad()

@@ -18,7 +18,7 @@ class Counter:
 
     def __init__(self, model: Classifier, x: Tensor, noise: Noise, rng: Streams, batch: int) -> None:
         self._copies = Copies(model, x, noise, rng, batch)
-        self._counts = torch.zeros(len(x), 0, dtype=torch.int64, device=x.device)
+        self._counts = torch.empty(len(x), 0, dtype=torch.int64, device=x.device)
 
     def up_to(self, rows: Integers, goals: Integers) -> Tensor:
         """Counts of the classes, (len(rows), K), when each of the rows has as many copies as its goal.
@@ -36,6 +36,6 @@ class Counter:
 def tally(counts: Tensor, classes: Tensor) -> Tally:
     """Counts (N, K) as seen from a class of each row."""
     top = counts.gather(1, classes[:, None])[:, 0]
-    other = counts.scatter(1, classes[:, None], -1).amax(1)
+    other = counts.scatter(1, classes[:, None], 0).amax(1)
     columns = (column.cpu().numpy().astype(np.float64) for column in (top, other, counts.sum(1)))
     return Tally(*columns)

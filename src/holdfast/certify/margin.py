@@ -12,9 +12,9 @@ from torch import Tensor
 from holdfast.ensembles.composite import Pair
 from holdfast.errors import ModelError
 from holdfast.lipschitz.margins import exact_network, margin_bound, margin_growth
-from holdfast.lipschitz.norms import double
 from holdfast.lipschitz.precision import PRECISIONS, logits_in_float64, require_precision
 from holdfast.lipschitz.radii import Norm, margin_radius
+from holdfast.lipschitz.rounding import double
 from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams
 from holdfast.types import ABSTAIN, Certificate, Classifier

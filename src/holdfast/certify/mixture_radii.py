@@ -50,7 +50,7 @@ def margin_mixture_radius(h: Tensor, growth: float | Tensor, share: float, round
         t = margins - rates * r[:, None]
         return torch.sigmoid(-torch.logsumexp(-t, 1)) * -torch.expm1(-t.amin(1)) > needed
 
-    low, high = torch.zeros_like(z[:, 0]), (margins / rates).amin(1).clamp(min=0)
+    low, high = z.new_zeros(len(z)), (margins / rates).amin(1).clamp(min=0)
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         fits = holds(middle)

@@ -119,7 +119,7 @@ class FullRadius:
         """The plan."""
         pilot, which = pilot.distinct()  # many images have the same: all copies of one class
         most = question.n - self.pilot(question.n)
-        hopeful = question.radius(outlook(pilot, most * likely_shares(pilot, 0.99), most)) > 0
+        hopeful = question.radius(outlook(pilot, most * likely_shares(pilot.top, pilot.trials, 0.99), most)) > 0
         hoped, largest = expected_radius(pilot, most, question), question.radius(unanimous(most))
         enough = hoped - np.minimum(hoped / 4, self.loss * np.maximum(hoped, largest / 3))
         low, high = np.zeros(len(pilot)), np.full(len(pilot), float(most))
@@ -205,7 +205,7 @@ class Decision:
         :math:`t (n - t) / n` copies instead of :math:`t` has the variance of both.
         """
         rest = (question.n - tally.trials) / question.n
-        shares = likely_shares(Tally(rest * tally.top, rest * tally.other, rest * tally.trials), 1 - self.futility)
+        shares = likely_shares(rest * tally.top, rest * tally.trials, 1 - self.futility)
         top = tally.top + (question.n - tally.trials) * shares
         return question.radius(outlook(tally, top, question.n), lower_bounds, LAST_LOOK * question.alpha)
 

@@ -13,23 +13,23 @@ from holdfast.certify.bounds import Integers, Question, Tally
 from holdfast.certify.noise import Array
 from holdfast.certify.sampling import Sampling
 
+MOST = 10**9
+"""Most copies that are considered."""
+
 
 def check_possible(sampling: Sampling, question: Question) -> None:
     """Refuse what cannot be reached even if all copies agree, and say how many would do."""
     purpose = sampling.falls_short(question)
     if purpose is None:
         return
-    most, enough = 10**9, question.n
-    while enough < most and sampling.falls_short(replace(question, n=enough)):
-        enough = min(most, 2 * enough)
-    if sampling.falls_short(replace(question, n=enough)):
-        limit = float(question.noise.quantile(np.ones(1))[0])
+    if sampling.falls_short(replace(question, n=MOST)):
+        limit = float(question.noise.quantile(np.array(1.0)))
         why = f"; with this noise every radius is below {limit:g}" if limit < math.inf else ""
         raise ValueError(
-            f"n: not even {most:,} are enough {purpose} at alpha {question.alpha:g}, got {question.n}{why}"
+            f"n: not even {MOST:,} are enough {purpose} at alpha {question.alpha:g}, got {question.n}{why}"
         )
     fewest = bisect.bisect_left(
-        range(enough + 1), True, lo=1, key=lambda n: sampling.falls_short(replace(question, n=n)) is None
+        range(MOST), True, lo=question.n, key=lambda n: sampling.falls_short(replace(question, n=n)) is None
     )
     raise ValueError(f"n must be at least {fewest} {purpose} at alpha {question.alpha:g}, got {question.n}")
 

@@ -40,7 +40,7 @@ import torch
 from torch import Tensor
 
 from holdfast.certify.copies import Copies
-from holdfast.certify.margin import check_bounded, check_constant, exact
+from holdfast.certify.margin import ESTIMATED, check_bounded, check_constant, exact
 from holdfast.certify.noise import Gaussian
 from holdfast.errors import ModelError
 from holdfast.lipschitz.margins import margin_bound, margin_growth
@@ -57,8 +57,8 @@ class SmoothedMargin:
     r"""Smoothed-margin certificate (MSCR with a confidence bound); see the module for its proof.
 
     The network is taken in evaluation mode, whatever mode it is in. Copies go through it in float64, and rounding is
-    taken off as in `Margin`; the draws count as normal noise. :math:`\alpha_p K_p` is the largest growth of a pair of
-    logits with the class, see `lipschitz.pairs`.
+    taken off as in `Margin`: bounded, or estimated where the constant is given. The draws count as normal noise.
+    :math:`\alpha_p K_p` is the largest growth of a pair of logits with the class, see `lipschitz.pairs`.
 
     Args:
         sigma: standard deviation of the noise in [0, 1] pixel units; copies are not clipped.
@@ -108,21 +108,23 @@ class SmoothedMargin:
         rng = streams(rng, x)
         precise = exact(model, self.constant)
         classes = mean_logits(precise, x, self.sigma, self.n0, rng.split("selection"), self.batch).argmax(1)
-        mean = estimate_margin(precise, x, classes, self.sigma, self.n, rng.split("estimation"), self.batch).mean
-        growth, euclidean, off = self._growth(model, x, classes)
-        if not bool(mean.isfinite().all()):
+        found = estimate_margin(precise, x, classes, self.sigma, self.n, rng.split("estimation"), self.batch)
+        if not bool(found.mean.isfinite().all()):
             raise ModelError("smoothed_margin: the logits of noisy copies are not finite")
-        left = certified_radius(mean + off, euclidean * self.sigma, self.n, self.alpha)
+        growth, euclidean, off = self._growth(model, x, classes, found)
+        left = certified_radius(found.mean + off, euclidean * self.sigma, self.n, self.alpha)
         radius = left * (1 - gamma(ELEMENTARY)) / growth
         samples = torch.full_like(classes, self.n + self.n0)
         return Certificate(torch.where(radius > 0, classes, ABSTAIN), radius.clamp_min(0), samples)
 
-    def _growth(self, model: Classifier, x: Tensor, classes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _growth(
+        self, model: Classifier, x: Tensor, classes: Tensor, found: MarginEstimate
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Of each image's class the growth of its margin in `norm` and in l2, and how far its margins may be off."""
         if self.constant is not None:
-            one = torch.ones(len(x), dtype=torch.float64, device=None if x.device.type == "mps" else x.device)
-            constants = (margin_growth(model, x, norm, self.constant) for norm in (self.norm, "l2"))
-            return next(constants) * one, next(constants) * one, 0 * one
+            known = (margin_growth(model, x, norm, self.constant) for norm in (self.norm, "l2"))
+            growth, euclidean = (torch.full_like(found.mean, each) for each in known)
+            return growth, euclidean, found.rounding
         bound, flat = margin_bound(model, x, self.norm), margin_bound(model, x, "l2")
         growth, euclidean = (each.growth.to(x.device).amax(1)[classes] for each in (bound, flat))
         noise = FARTHEST * self.sigma * math.sqrt(x[0].numel())
@@ -153,11 +155,13 @@ class MarginEstimate:
         mean: of the margin loss, (N,).
         error: its standard error, (N,).
         share: of copies where the class wins, (N,).
+        rounding: how far the mean is off because logits are rounded, estimated as in `Margin`, (N,).
     """
 
     mean: Tensor
     error: Tensor
     share: Tensor
+    rounding: Tensor
 
 
 @in_evaluation_mode
@@ -178,11 +182,12 @@ def estimate_margin(
 
     def measure(logits: Tensor, owners: Tensor) -> Tensor:
         values = margin(logits, y[owners])
-        return torch.stack((values, values**2, (values < 0).to(values)), 1)
+        rounding = ESTIMATED * torch.finfo(logits.dtype).eps * logits.abs().amax(1)
+        return torch.stack((values, values**2, (values < 0).to(values), rounding), 1)
 
     sums: Tensor = Copies(model, x, Gaussian(sigma), streams(rng, x), batch).sums(n, measure) / n
-    mean, square, share = sums.unbind(1)
-    return MarginEstimate(mean, ((square - mean**2).clamp_min(0) / max(n - 1, 1)).sqrt(), share)
+    mean, square, share, rounding = sums.unbind(1)
+    return MarginEstimate(mean, ((square - mean**2).clamp_min(0) / max(n - 1, 1)).sqrt(), share, rounding)
 
 
 @in_evaluation_mode

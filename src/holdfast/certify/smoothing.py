@@ -21,6 +21,7 @@ from holdfast.certify.noise import Gaussian, Laplace, Noise, Uniform
 from holdfast.certify.sampling import FIXED, Sampling
 from holdfast.certify.settle import check_possible, settle
 from holdfast.errors import unknown
+from holdfast.lipschitz.rounding import double
 from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams, streams
 from holdfast.statistics import fair_coin_test
@@ -47,7 +48,7 @@ def certify(method: Smoothing, model: Classifier, x: Tensor, *, rng: Streams | N
         return tally(counters[purpose].up_to(rows, goals), classes[torch.from_numpy(rows).to(x.device)])
 
     radius, used = settle(method.sampling, _question(method), tally(chosen, classes), draw)
-    proved = torch.from_numpy(radius).to(None if x.device.type == "mps" else x.device)  # which has no float64
+    proved = torch.from_numpy(radius).to(double(x[:0]).device)
     prediction = torch.where(proved.to(x.device) > 0, classes, ABSTAIN)
     return Certificate(prediction, proved.clamp(min=0), torch.from_numpy(used + method.n0).to(x.device))
 
@@ -64,7 +65,7 @@ def predict_class(method: Smoothing, model: Classifier, x: Tensor, *, rng: Strea
     if method.n < fewest:
         raise ValueError(f"n must be at least {fewest} to predict at alpha {method.alpha:g}, got {method.n}")
     if not len(x):
-        return torch.zeros(0, dtype=torch.int64, device=x.device)
+        return torch.empty(0, dtype=torch.int64, device=x.device)
     counts = _counter(method, model, x, rng, "prediction").up_to(np.arange(len(x)), np.full(len(x), method.n))
     classes = counts.argmax(1)
     seen = tally(counts, classes)

@@ -6,6 +6,7 @@ The filters are deterministic and training may use them, too: they are also augm
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -113,9 +114,24 @@ class BandNoise:
 
     def __call__(self, x: Tensor, *, rng: Streams | None = None) -> Tensor:
         """Noisy images, (N, C, H, W), in [0, 1] if clipped."""
-        chosen = bands(*x.shape[-2:], self.bands, self.rule).to(x.device) == self.band
-        coefficients = streams(rng, x).split(f"draw {self.draw}").normal(x.double()).mul_(math.sqrt(self.variance))
-        return _clipped((x + inverse_dct(coefficients * chosen)).to(x.dtype), self.clip)
+        return _with_noise(self, x, _white(self, x, rng), self.band)
+
+
+def in_each_band(noise: BandNoise, x: Tensor, *, rng: Streams | None = None) -> Iterator[Tensor]:
+    """What the noise would make of images in each of its bands, from the lowest frequencies on; it is drawn once."""
+    white = _white(noise, x, rng)
+    for band in range(noise.bands):
+        yield _with_noise(noise, x, white, band)
+
+
+def _white(noise: BandNoise, x: Tensor, rng: Streams | None) -> Tensor:
+    r""":math:`\delta`, float64, like `x`."""
+    return streams(rng, x).split(f"draw {noise.draw}").normal(x.double()).mul_(math.sqrt(noise.variance))
+
+
+def _with_noise(noise: BandNoise, x: Tensor, white: Tensor, band: int) -> Tensor:
+    chosen = bands(*x.shape[-2:], noise.bands, noise.rule).to(x.device) == band
+    return _clipped((x + inverse_dct(white * chosen)).to(x.dtype), noise.clip)
 
 
 def _clipped(z: Tensor, clip: bool) -> Tensor:

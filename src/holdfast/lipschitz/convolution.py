@@ -111,6 +111,6 @@ class Downsampling(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """(N, 4 C, H/2, W/2), rounded up."""
         height, width = x.shape[-2:]
-        if height % 2 or width % 2:
+        if height % 2 or width % 2:  # padding by nothing would copy
             x = F.pad(x, (0, width % 2, 0, height % 2))
         return F.pixel_unshuffle(x, 2)

@@ -21,14 +21,13 @@ from holdfast.lipschitz.norms import (
     OperatorNorm,
     Pair,
     Sums,
-    double,
     exactly,
     largest_singular_values,
     non_negative_sums,
     power_iteration,
 )
 from holdfast.lipschitz.radii import Norm
-from holdfast.lipschitz.rounding import ELEMENTARY, gamma
+from holdfast.lipschitz.rounding import ELEMENTARY, double, gamma
 from holdfast.lipschitz.symbols import symbol_norm
 
 EXPLICIT = 1024
@@ -61,8 +60,8 @@ class Convolution:
         """Outputs of (N, inputs, H, W), without bias."""
         (top, bottom), (left, right) = self.margins
         mode = "circular" if self.circular else "constant"
-        x = F.pad(x, (left, right, top, bottom), mode=mode) if top or bottom or left or right else x
-        return F.conv2d(x, self.weight, stride=self.stride, dilation=self.dilation, groups=self.groups)
+        wider = F.pad(x, (left, right, top, bottom), mode=mode)
+        return F.conv2d(wider, self.weight, stride=self.stride, dilation=self.dilation, groups=self.groups)
 
     def norm(self, norm: Norm, *, steps: int = 0) -> OperatorNorm:
         """Exact in l1 and linf unless a cyclic kernel meets itself; in l2 exact or bounded, see `convolution_norm`."""
@@ -72,7 +71,7 @@ class Convolution:
         upper = absolute_sums(layer)[norm]
         rounding = gamma(self.weight.numel()) * upper
         if _meets_itself(layer):
-            return OperatorNorm(upper=upper, exact=False, rounding=rounding)
+            return OperatorNorm(upper=upper, rounding=rounding)
         return exactly(upper, rounding)
 
     @property
@@ -133,7 +132,7 @@ def convolution_norm(layer: Convolution, *, steps: int = 0, explicit: int = EXPL
             return exactly(float(value), float(upper - value) + met)
         least = min(*_cyclic_bounds(layer), _by_sums(layer), key=lambda bound: bound.certain)
         reached = power_iteration(layer, _input_shape(layer), layer.weight, steps=steps) if steps else None
-        return dataclasses.replace(least, exact=False, estimate=reached)
+        return dataclasses.replace(least, estimate=reached)
     least = min(_cyclic_bounds(layer), key=lambda bound: bound.certain)
     return exactly(least.upper, least.rounding)
 
@@ -141,7 +140,7 @@ def convolution_norm(layer: Convolution, *, steps: int = 0, explicit: int = EXPL
 def _by_sums(layer: Convolution) -> OperatorNorm:
     """Bound of the norm by Riesz-Thorin."""
     upper = Sums(**absolute_sums(layer)).of("l2")
-    return OperatorNorm(upper=upper, exact=False, rounding=gamma(layer.weight.numel() + ELEMENTARY) * upper)
+    return OperatorNorm(upper=upper, rounding=gamma(layer.weight.numel() + ELEMENTARY) * upper)
 
 
 def absolute_sums(layer: Convolution) -> dict[Norm, float]:

@@ -36,17 +36,14 @@ class OrthogonalMatrices(nn.Module):
             return unrolled(weight)
         with torch.inference_mode(False):
             source, factor = self._factor()
-        if not (weight.requires_grad and torch.is_grad_enabled()):
-            return factor
         result: Tensor = Polar.apply(weight, factor, source is factor)  # type: ignore[no-untyped-call]
         return result
 
     def _factor(self) -> tuple[Tensor, Tensor]:
         """A copy of the parameter, to detect changes, and its factor."""
-        weight, cached = self.weight.detach(), self._cached
-        alike = cached is not None and cached[0].dtype == weight.dtype and cached[0].device == weight.device
-        if cached is not None and alike and torch.equal(cached[0], weight):  # cheap; versions and addresses can mislead
-            return cached
+        weight = self.weight.detach()
+        if self._cached is not None and _same(self._cached[0], weight):  # cheap; versions and addresses can mislead
+            return self._cached
         factor = orthogonalise(weight)
         source = weight.clone()
         if self.training and torch.is_grad_enabled():
@@ -58,6 +55,10 @@ class OrthogonalMatrices(nn.Module):
     def __getstate__(self) -> dict[str, Any]:
         """The state without the factor, which is computed anew."""
         return {**self.__dict__, "_cached": None}
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    return one.dtype == other.dtype and one.device == other.device and torch.equal(one, other)
 
 
 class OrthogonalDense(nn.Module):

@@ -15,6 +15,7 @@ Reference:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -74,8 +75,8 @@ def lipschitz_lower(
 
 
 def _in_float64(model: Classifier, x: Tensor) -> nn.Module | None:
-    """A copy that computes in float64, or None where there is none."""
-    if not isinstance(model, nn.Module) or x.device.type == "mps":
+    """A copy that computes in float64, or None where there is none, as on Apple's GPUs."""
+    if not isinstance(model, nn.Module):
         return None
     try:
         copied = export(model).double()
@@ -92,7 +93,7 @@ def _climb(
 ) -> Tensor:
     """The steepest slope of all pairs on the way."""
     centre, direction, reach = x, _first_direction(model, x, norm, rng), x.new_full((len(x),), 1.0)
-    best = x.new_full((len(x),), -1.0)
+    best = x.new_full((len(x),), -math.inf)
     top, top_grad = centre, torch.zeros_like(torch.stack((x, x), 1))
     for step in range(steps):
         pairs = torch.stack((centre - distance / 2 * direction, centre + distance / 2 * direction), 1)

@@ -23,10 +23,10 @@ from torch import Tensor, nn
 
 from holdfast.errors import ModelError, unknown
 from holdfast.lipschitz.bound import followed
-from holdfast.lipschitz.norms import ORDER, double
+from holdfast.lipschitz.norms import ORDER
 from holdfast.lipschitz.precision import Promoted, in_float64, require_precision
 from holdfast.lipschitz.radii import ALPHA, Norm
-from holdfast.lipschitz.rounding import ELEMENTARY, Rounding, gamma
+from holdfast.lipschitz.rounding import ELEMENTARY, Rounding, double, gamma
 from holdfast.lipschitz.tally import Tally
 from holdfast.modes import evaluating
 from holdfast.types import Classifier

@@ -35,4 +35,4 @@ def merged(first: LinearMap, then: LinearMap) -> LinearMap | None:
 
 def _only_along(scale: Tensor, dim: int) -> bool:
     """Whether a scale varies along one dimension at most."""
-    return scale.numel() == (scale.shape[dim] if scale.dim() else 1)
+    return scale.numel() == scale.shape[dim]

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from holdfast.lipschitz.radii import Norm
-from holdfast.lipschitz.rounding import ELEMENTARY, gamma, outward
+from holdfast.lipschitz.rounding import ELEMENTARY, double, gamma, outward
 from holdfast.rng import Streams
 
 Pair = tuple[int, int]
@@ -41,16 +41,19 @@ class OperatorNorm:
 
     Args:
         upper: never below the norm, up to rounding.
-        exact: whether `upper` is the norm itself.
         estimate: never above the norm: `upper` where that is exact, else the result of power iteration; None if it was
             not requested.
         rounding: how much the norm may lie above `upper` because float64 rounds.
     """
 
     upper: float
-    exact: bool = True
     estimate: float | None = None
     rounding: float = 0.0
+
+    @property
+    def exact(self) -> bool:
+        """Whether `upper` is the norm itself."""
+        return self.estimate == self.upper
 
     @property
     def certain(self) -> float:
@@ -58,12 +61,12 @@ class OperatorNorm:
         return outward(self.upper + self.rounding)
 
     def __mul__(self, factor: float) -> OperatorNorm:
-        return OperatorNorm(upper=factor * self.upper, exact=False, rounding=outward(factor * self.rounding))
+        return OperatorNorm(upper=factor * self.upper, rounding=outward(factor * self.rounding))
 
 
 def exactly(value: float, rounding: float = 0.0) -> OperatorNorm:
     """Bounds of a norm that has a formula."""
-    return OperatorNorm(upper=value, exact=True, estimate=value, rounding=rounding)
+    return OperatorNorm(upper=value, estimate=value, rounding=rounding)
 
 
 class Sums(NamedTuple):
@@ -189,12 +192,6 @@ class CircularPadding:
 
     def _copies(self) -> int:
         return math.prod(1 + -(-sum(around) // side) for side, around in zip(self.size, self.margins, strict=True))
-
-
-def double(weight: Tensor) -> Tensor:
-    """Detached and in float64; Apple's GPUs have none, so their weights go to the CPU."""
-    weight = weight.detach()
-    return (weight.cpu() if weight.device.type == "mps" else weight).to(torch.float64)
 
 
 def largest_singular_values(matrices: Tensor) -> tuple[Tensor, Tensor]:

@@ -25,9 +25,9 @@ import math
 import torch
 from torch import Tensor
 
-from holdfast.lipschitz.norms import Diagonal, LinearMap, double
+from holdfast.lipschitz.norms import Diagonal, LinearMap
 from holdfast.lipschitz.radii import Norm
-from holdfast.lipschitz.rounding import ELEMENTARY, gamma
+from holdfast.lipschitz.rounding import ELEMENTARY, double, gamma
 
 DUAL_ORDER: dict[Norm, float] = {"l1": math.inf, "l2": 2, "linf": 1}
 """:math:`q` of each norm."""

@@ -26,6 +26,7 @@ import torch
 from torch import Tensor
 
 from holdfast.errors import ModelError
+from holdfast.lipschitz.rounding import double
 
 LIMIT = 40
 """Steps after which small singular values count as zero: 40 steps lift them from 1e-10."""
@@ -55,13 +56,13 @@ def orthogonalise(a: Tensor) -> Tensor:
         else:
             change = torch.baddbmm(_batched(error), _batched(error), _batched(error), beta=-0.5, alpha=0.375)
         a = torch.baddbmm(_batched(a), _batched(change), _batched(a)).view(a.shape)
-        if first_is_enough or 0.625 * size**3 + 0.235 * size**4 + 0.141 * size**5 <= tolerance:
+        if first_is_enough or 0.625 * size**3 + 0.234375 * size**4 + 0.140625 * size**5 <= tolerance:
             return a
         error = _excess(a)
     if not bool(a.isfinite().all()):
         raise ModelError("orthogonal layer: expected finite weights; got others")
-    exact = (a.cpu() if a.device.type == "mps" else a).double()  # whose factors are orthogonal far beyond float32
-    u, _, v = torch.linalg.svd(exact, full_matrices=False)  # a singular value of zero has no nearest unit; any will do
+    # In float64, whose factors are orthogonal far beyond float32; of a singular value of zero any unit will do.
+    u, _, v = torch.linalg.svd(double(a), full_matrices=False)
     nearest: Tensor = u @ v
     return nearest.to(a)
 
@@ -135,11 +136,9 @@ def _size(error: Tensor) -> float:
 def _is_near(error: Tensor) -> bool:
     """Whether singular values are well below the root of 3, by power iteration on A A' - I."""
     vector = torch.linspace(1, 2, error.shape[-1], dtype=error.dtype, device=error.device).cos_()[:, None]
-    length = torch.ones((), dtype=error.dtype, device=error.device)
     for _ in range(8):
         vector = error @ (vector / torch.linalg.vector_norm(vector, dim=(-2, -1), keepdim=True))
-        length = torch.linalg.vector_norm(vector, dim=(-2, -1)).max()
-    return bool(length < 1)
+    return bool(torch.linalg.vector_norm(vector, dim=(-2, -1)).max() < 1)
 
 
 def _norm_bound(a: Tensor) -> Tensor:
@@ -149,7 +148,7 @@ def _norm_bound(a: Tensor) -> Tensor:
 
 
 def _batched(a: Tensor) -> Tensor:
-    return a if a.dim() == 3 else a.reshape(-1, *a.shape[-2:])
+    return a.reshape(-1, *a.shape[-2:])
 
 
 def _is_wide(a: Tensor) -> bool:

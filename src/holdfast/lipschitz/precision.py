@@ -11,7 +11,7 @@ from torch.overrides import TorchFunctionMode
 
 from holdfast.errors import ModelError
 from holdfast.lipschitz.export import export
-from holdfast.lipschitz.norms import double
+from holdfast.lipschitz.rounding import double
 
 PRECISIONS = (torch.float32, torch.float64)
 """Precisions in which certificates are meaningful; the rounding of coarser ones decides within most radii."""

@@ -9,9 +9,9 @@ Reference:
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 UNIT = 2.0**-53
@@ -19,6 +19,12 @@ UNIT = 2.0**-53
 
 ELEMENTARY = 32
 """Roundings counted for one elementary function or layer without sums, with room to spare."""
+
+
+def double(tensor: Tensor) -> Tensor:
+    """Detached and in float64; Apple's GPUs have none, so their tensors go to the CPU."""
+    tensor = tensor.detach()
+    return (tensor.cpu() if tensor.device.type == "mps" else tensor).to(torch.float64)
 
 
 def gamma(terms: float) -> float:
@@ -52,11 +58,6 @@ class Rounding:
     def at(self, lengths: Tensor) -> Tensor:
         """The bound for images of these lengths, with a hundredth added for its own rounding."""
         return 1.01 * (self.constant + self.slope * lengths)
-
-    @property
-    def finite(self) -> bool:
-        """Whether the bound is finite."""
-        return math.isfinite(self.constant + self.slope)
 
 
 EXACT = Rounding()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from holdfast.lipschitz.norms import double
+from holdfast.lipschitz.rounding import double
 
 SILU = 1.0998393202
 r"""Largest slope of :math:`x\,\sigma(x)`, at :math:`x = 2.3993573` where :math:`x \tanh(x/2) = 2`; rounded up."""

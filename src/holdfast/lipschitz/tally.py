@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -14,10 +13,10 @@ from torch import Tensor
 
 from holdfast.errors import ModelError
 from holdfast.lipschitz.merging import merged
-from holdfast.lipschitz.norms import ORDER, Dense, LinearMap, OperatorNorm, double, repeated
+from holdfast.lipschitz.norms import ORDER, Dense, LinearMap, OperatorNorm, repeated
 from holdfast.lipschitz.pairs import row_differences, uniform_factor
 from holdfast.lipschitz.radii import ALPHA, Norm
-from holdfast.lipschitz.rounding import ELEMENTARY, EXACT, Rounding, gamma, outward
+from holdfast.lipschitz.rounding import ELEMENTARY, EXACT, Rounding, double, gamma, outward
 from holdfast.lipschitz.values import Pairs, Step, Value
 
 Rule = Callable[..., Any]
@@ -86,19 +85,15 @@ class Tally:
         return lambda: general if inner is None else torch.minimum(general, inner().cpu())
 
     def _pairs(self, value: Value) -> Pairs | None:
-        """The same after the pending layers, if they end in a matrix or are one factor for all outputs."""
-        *before, last = value.pending
-        if value.tensor.dim() != 2:
+        """The same after the pending layer, if it is a matrix or one factor for all outputs."""
+        if value.tensor.dim() != 2 or len(value.pending) != 1:
             return None
+        (last,) = value.pending
         if isinstance(last.map, Dense):
             bound, weight, slack = value.bound, last.map.weight, ALPHA[self.norm] * last.slack.of(self.norm)
-            factors = [functools.partial(self._norm, step) for step in before]
-            return lambda: (
-                outward(bound * math.prod(factor().certain for factor in factors), ELEMENTARY * (1 + len(factors)))
-                * (row_differences(weight, self.norm) + slack)
-            )
+            return lambda: outward(bound, ELEMENTARY) * (row_differences(weight, self.norm) + slack)
         factor, inner = uniform_factor(last.map), value.pairs
-        if factor is None or inner is None or before:
+        if factor is None or inner is None:
             return None
         return lambda: outward(factor + last.slack.linf, ELEMENTARY) * inner()
 
@@ -179,7 +174,7 @@ class Site:
         size = sum((self.size(value) * factor for value, factor in parts), EXACT)
         largest, total = max(bounds), join(bounds)
         if len(bounds) > 1 and largest > 0:
-            growth = OperatorNorm(upper=total / largest, exact=False)
+            growth = OperatorNorm(upper=total / largest)
             total = self.tally.record(self.name, self.kind, largest, growth)
         fresh = self._rounded(ELEMENTARY, size * 2)
         return Value(self.output, outward(total, 4 * len(bounds)), rounding=rounding + fresh, pairs=pairs)
@@ -222,7 +217,7 @@ class Site:
 
     def _units(self, factor: float) -> Rounding:
         """Elementary functions are rounded relative to 1 where they are near it."""
-        return Rounding(factor * repeated(max(1, self.output[-1].numel()), self.norm))
+        return Rounding(factor * repeated(self.output[-1].numel(), self.norm))
 
 
 def place(name: str, kind: str) -> str:

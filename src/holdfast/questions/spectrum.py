@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -11,9 +10,9 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from holdfast.questions.answers import Answer, Answers
 from holdfast.questions.question import Context, Material, Needs, Prepared, Record
 from holdfast.show.chart import Chart, Curve
-from holdfast.show.heat_map import heat_map
 from holdfast.show.items import Item
 from holdfast.show.numbers import count, percent
+from holdfast.show.spectra import along_diagonal, spectrum_map
 from holdfast.show.table import Cell, Table
 
 if TYPE_CHECKING:
@@ -28,8 +27,6 @@ EXPLANATION = (
 )
 NAMED = 3
 """Runs on the same images whose names stand together; more are counted."""
-DARKEST = 1e-6
-"""Of the largest magnitude; what is smaller is drawn as this."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,15 +162,10 @@ def coefficients_with(energies: Sequence[float], share: float) -> int:
 
 
 def _diagonals(some: Sequence[tuple[str, Answer]]) -> Chart:
-    """Magnitudes along the diagonal; of images with sides of different length along both in the same proportion."""
+    """Magnitudes along the diagonal."""
     curves = []
     for name, answer in some:
-        values = answer.records[-1]["magnitude"]
-        height, width = len(values), len(values[0])
-        steps = max(height, width)
-        line = [values[step * height // steps][step * width // steps] for step in range(steps)]
-        places = [(step, value) for step, value in enumerate(line) if value > 0]
-        x, y = (tuple(map(float, each)) for each in zip(*places, strict=True)) if places else ((), ())
+        x, y = along_diagonal(answer.records[-1]["magnitude"])
         curves.append(Curve(answer.place, name if len(some) > 1 else "magnitude", x, y))
     return Chart(
         "Magnitude along the diagonal", "frequency in both directions", tuple(curves), False, log_y=True, alone=True
@@ -182,10 +174,4 @@ def _diagonals(some: Sequence[tuple[str, Answer]]) -> Chart:
 
 def _map(name: str, record: Record) -> Item:
     """All magnitudes on a logarithmic scale."""
-    largest = max((value for line in record["magnitude"] for value in line), default=0.0) or 1.0
-    logs = [[round(math.log10(max(value / largest, DARKEST)), 3) for value in line] for line in record["magnitude"]]
-    return heat_map(
-        f"{name}: magnitude of each frequency, relative to the largest, as powers of ten", logs,
-        axes=("frequency in width", "frequency in height"), hover="10^%{z:.2f} at (%{y}, %{x})", high_is_worse=False,
-        from_top=True,
-    )  # fmt: skip
+    return spectrum_map(f"{name}: magnitude of each frequency", record["magnitude"])

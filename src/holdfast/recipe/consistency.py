@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 from holdfast.attacks.transfer import Transfer
 from holdfast.augment.soft import softens
 from holdfast.checks import is_attack
-from holdfast.families import AUGMENTATIONS, OBJECTIVES
+from holdfast.families import AUGMENTATIONS, OBJECTIVES, QUESTIONS
 from holdfast.objectives.standard import Standard
 from holdfast.objectives.threat_warmup import has_growing_threat
+from holdfast.questions.question import Needs
 from holdfast.recipe.foreign import Unresolved
 from holdfast.registry import Registry
 from holdfast.types import Attack, Augmentation, Objective
@@ -17,6 +18,7 @@ from holdfast.types import Attack, Augmentation, Objective
 if TYPE_CHECKING:
     from holdfast.checks import Check
     from holdfast.ensembles.transform_fit import TransformFit
+    from holdfast.questions.question import Question
     from holdfast.recipe.schema import DataRecipe, TrainRecipe
 
 
@@ -41,6 +43,15 @@ def require_fitting_labels(augment: tuple[Augmentation, ...], objective: Objecti
             f"data.augment: {_name(softening[0], AUGMENTATIONS)} softens labels, which train.objective "
             f"{_name(objective, OBJECTIVES)} does not take; expected one of {', '.join(fit)}"
         )
+
+
+def refuse_theory(analyses: tuple[Question, ...]) -> None:
+    """Refuse questions about neither a network nor data, to which every run would have the same answer."""
+    for question in analyses:
+        if not isinstance(question, Unresolved) and question.needs is Needs.NOTHING:
+            name = _name(question, QUESTIONS)
+            command = f"holdfast analyse {name.replace('_', '-')}"
+            raise ValueError(f"analyses: {name} is about no run; leave it out, and ask with {command}")
 
 
 def refuse_training_settings(train: TrainRecipe) -> None:

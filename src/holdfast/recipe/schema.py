@@ -38,6 +38,7 @@ from holdfast.optim.optimizers import SGD, Optimizer
 from holdfast.optim.schedules import Cosine, Schedule
 from holdfast.questions.question import Question
 from holdfast.recipe.consistency import (
+    refuse_theory,
     refuse_training_settings,
     require_fit_data,
     require_fitting_labels,
@@ -297,6 +298,7 @@ class Recipe:
         if self.epoch_checks and self.train.keep_every is None:
             raise ValueError("epoch_checks: expected train.keep_every, the epochs from one check to the next; got none")
         require_fitting_labels(self.data.augment, self.train.objective)
+        refuse_theory(self.analyses)
         if not getattr(self.model, "trainable", True):
             refuse_training_settings(self.train)
             require_fit_data(getattr(self.model, "fit", None), self.data, self.checks)

@@ -30,7 +30,7 @@ class Galleries:
 
     def present(self, runs: Sequence[RunData]) -> Iterator[Item]:
         """All galleries; the more there are, the fewer examples each shows."""
-        galleries = [(run, shown) for run in runs for shown in _sorted(run)]
+        galleries = [(run, shown) for run in runs for shown in _in_order(run)]
         limit = max(1, min(LIMIT, EXAMPLES // max(1, len(galleries))))
         for number, (run, shown) in enumerate(galleries):
             photos = _photos(run, shown, limit)
@@ -47,7 +47,12 @@ def _explained(shown: Gallery, count: int) -> Note:
     return Note(text if count else f"{text} This gallery is empty.")
 
 
-def _sorted(run: RunData) -> list[Gallery]:
+def main_galleries(run: RunData) -> list[Gallery]:
+    """Galleries of the main weights, in the order of the checks."""
+    return [shown for shown in _in_order(run) if shown.weights == run.weights[0]]
+
+
+def _in_order(run: RunData) -> list[Gallery]:
     """Galleries of the main weights first, then as the tables order checks."""
     order = [check.name for check in run.main_checks]
     places = {name: place for place, name in enumerate(order)}

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol
 from holdfast.questions.question import Needs
 from holdfast.report.accuracy import Accuracy
 from holdfast.report.answers import answer_sections
+from holdfast.report.bands import NoiseInBands
 from holdfast.report.certificates import Certificates, Refuted
 from holdfast.report.classes import ClassAccuracies, Confusion
 from holdfast.report.compare import Comparisons
@@ -25,6 +26,7 @@ from holdfast.report.optimisers import Optimisers
 from holdfast.report.plane import Plane
 from holdfast.report.provenance import Provenance
 from holdfast.report.runs import RunData, of_stored_answers
+from holdfast.report.spectra import PerturbationSpectra
 from holdfast.report.summary import Summary
 from holdfast.report.training import Training
 from holdfast.report.trust import Trust
@@ -69,12 +71,14 @@ UNITS: Mapping[str, Any] = {
     "certificates": Certificates,
     "plane": Plane,
     "corruptions": Corruptions,
+    "band-noise": NoiseInBands,
     "maps": Maps,
     "optimisers": Optimisers,
     "comparison": Comparisons,
     "class-accuracy": ClassAccuracies,
     "confusion": Confusion,
     "gallery": Galleries,
+    "spectra": PerturbationSpectra,
     "epochs": Epochs,
     "training": Training,
     "provenance": Provenance,

@@ -1,4 +1,4 @@
-r"""The accuracy that noise in each band of frequencies takes: a paired query on the rows of a ledger.
+r"""The accuracy that noise in each band of frequencies takes: a paired query, on the rows of a ledger or on answers.
 
 .. math:: \frac1N \sum_n 1\{f(x_n) = y_n\} - \frac1{NK} \sum_n \sum_k 1\{f(x_n + \delta_{n,k}) = y_n\}
 
@@ -27,6 +27,7 @@ FIELDS = {"bands": pl.Int64, "variance": pl.Float64, "rule": pl.String, "clip": 
 
 NETWORK = ("run", "weights")
 KEY = (*NETWORK, *FIELDS)
+"""What distinguishes one drop from another: run and weights, then the fields of the noise."""
 
 
 def band_drops(rows: pl.DataFrame) -> pl.DataFrame:
@@ -36,21 +37,33 @@ def band_drops(rows: pl.DataFrame) -> pl.DataFrame:
         rows: of a ledger, with clean images.
 
     Returns:
-        A row for each network, setting and band, from the lowest frequencies on: `run`, `weights`, the noise's `bands`,
-        `variance`, `rule`, `clip` and `band`; `examples`, `draws`, the accuracies `clean` and `noisy`, their difference
-        `drop` and its 95 % interval `low` to `high`, null for a single example.
+        What `drops` makes of them.
     """
-    paired = _per_example(rows).group_by(*KEY, maintain_order=True).agg(
+    return drops(_per_example(rows))
+
+
+def drops(examples: pl.DataFrame) -> pl.DataFrame:
+    """The same from what is known of each example, as ledgers and the question `bands` have it.
+
+    Args:
+        examples: a row for each network, setting, band and example, in the order of the networks and bands: the columns
+            `KEY`, the number of `draws`, and in which share of them (`noisy`), and on the `clean` image, it is right.
+
+    Returns:
+        A row for each network, setting and band: `KEY`, `examples`, `draws`, the accuracies `clean` and `noisy`, their
+        difference `drop` and its 95 % interval `low` to `high`, null for a single example.
+    """
+    bands = examples.group_by(*KEY, maintain_order=True).agg(
         examples=pl.len(),
         draws=pl.col("draws").first(),
         clean=pl.col("clean").mean(),
         noisy=pl.col("noisy").mean(),
         drops=pl.col("clean") - pl.col("noisy"),
     )  # fmt: skip
-    spreads = [spread(drops) for drops in paired["drops"].to_list()]
+    spreads = [spread(each) for each in bands["drops"].to_list()]
     drop = pl.Series([each.mean for each in spreads], dtype=pl.Float64)
     half = pl.Series([each.half for each in spreads], dtype=pl.Float64)
-    return paired.drop("drops").with_columns(drop=drop, low=drop - half, high=drop + half)
+    return bands.drop("drops").with_columns(drop=drop, low=drop - half, high=drop + half)
 
 
 def _per_example(rows: pl.DataFrame) -> pl.DataFrame:

@@ -18,7 +18,7 @@ def heat_map(
     *,
     axes: tuple[str, str],
     ends: tuple[float, float] | None = None,
-    places: Sequence[float] | None = None,
+    places: tuple[Sequence[float], Sequence[float]] | None = None,
     texts: Grid | None = None,
     hover: str = "%{z:.4g}",
     high_is_worse: bool = True,
@@ -31,16 +31,16 @@ def heat_map(
         values: rows of values; None where there is none.
         axes: what runs along the rows, and what from row to row.
         ends: the values of the first and the last colour; None for the smallest and the largest.
-        places: positions along both axes; None for 0, 1, 2, ...
+        places: positions along the rows, and from row to row; None for 0, 1, 2, ...
         texts: of the cells, for `hover`.
         hover: what stands under the pointer, where `%{z}` is the value and `%{text}` the text of a cell.
         high_is_worse: whether high values have the colour for what is worse.
         from_top: whether the first row is at the top.
     """
     along, down = axes
+    x, y = places or (range(len(values[0]) if values else 0), range(len(values)))
     trace: dict[str, Any] = {
-        "type": "heatmap", "z": values, "x": list(places or range(len(values[0]) if values else 0)),
-        "y": list(places or range(len(values))), "colorscale": SCALE, "reversescale": high_is_worse,
+        "type": "heatmap", "z": values, "x": list(x), "y": list(y), "colorscale": SCALE, "reversescale": high_is_worse,
         "hovertemplate": f"{hover}<extra></extra>",
         "colorbar": {"thickness": 10, "outlinewidth": 0, "tickfont": {"color": "var(--quiet)"}},
     }  # fmt: skip

@@ -64,15 +64,20 @@ class Table:
         return to_html([self])
 
 
-def coloured(rows: Sequence[tuple[str, Sequence[Cell]]]) -> list[tuple[str, Sequence[Cell]]]:
-    """Rows of a heat map: cells with a number are coloured from the lowest to the highest of all."""
+def coloured(rows: Sequence[tuple[str, Sequence[Cell]]], *, good: bool = True) -> list[tuple[str, Sequence[Cell]]]:
+    """Rows of a heat map: cells with a number are coloured from the lowest to the highest of all.
+
+    Args:
+        rows: of a table.
+        good: whether high numbers are good.
+    """
     values = [cell.value for _, cells in rows for cell in cells if cell.value is not None]
     low, high = min(values, default=0.0), max(values, default=0.0)
 
     def warmed(cell: Cell) -> Cell:
         if cell.value is None:
             return cell
-        return replace(cell, heat=(cell.value - low) / (high - low) if high > low else 0.0, good=True)
+        return replace(cell, heat=(cell.value - low) / (high - low) if high > low else 0.0, good=good)
 
     return [(name, [warmed(cell) for cell in cells]) for name, cells in rows]
 

@@ -23,11 +23,15 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.questions.thickness.measurement import check_band
-
 Array = NDArray[np.float64]
 Profile = Callable[[Array], Array]
 """A function of the distance: a density of radii up to a factor, or the probability of the right label."""
+
+
+def check_band(alpha: float, beta: float) -> None:
+    """Refuse a band that holds no difference of probabilities."""
+    if not -1 <= alpha < beta <= 1:
+        raise ValueError(f"expected -1 <= alpha < beta <= 1, got {alpha} and {beta}")
 
 
 def gap_of_optimal(

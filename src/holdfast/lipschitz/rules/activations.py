@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from holdfast.lipschitz.activations import Householder
-from holdfast.lipschitz.norms import concatenated, double
-from holdfast.lipschitz.rounding import ELEMENTARY
+from holdfast.lipschitz.norms import concatenated
+from holdfast.lipschitz.rounding import ELEMENTARY, double
 from holdfast.lipschitz.rules.options import spread
 from holdfast.lipschitz.slopes import ACTIVATIONS
 from holdfast.lipschitz.tally import Site
@@ -25,7 +25,7 @@ def householder(module: Householder, site: Site, value: Value) -> Value:
     r"""A reflection has row and column sums :math:`|\cos\theta| + |\sin\theta|`."""
     angle = double(module.angle)
     sums = (angle.cos().abs() + angle.sin().abs()).amax().item() if len(angle) else 1.0
-    return site.times(value, 1.0 if site.norm == "l2" else max(1.0, sums), ELEMENTARY)
+    return site.times(value, 1.0 if site.norm == "l2" else sums, ELEMENTARY)
 
 
 def log_softmax(

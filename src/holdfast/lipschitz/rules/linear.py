@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from holdfast.lipschitz.convolution_norms import Convolution, Transposed
-from holdfast.lipschitz.norms import ORDER, Dense, Diagonal, Pair, double, repeated
-from holdfast.lipschitz.rounding import ELEMENTARY, gamma, outward
+from holdfast.lipschitz.norms import ORDER, Dense, Diagonal, Pair, repeated
+from holdfast.lipschitz.rounding import ELEMENTARY, double, gamma, outward
 from holdfast.lipschitz.rules.moves import padded
 from holdfast.lipschitz.rules.options import margins, pair, spread
 from holdfast.lipschitz.tally import Site
@@ -129,7 +129,7 @@ def convolution_layer(module: nn.Conv1d | nn.Conv2d, site: Site, value: Value) -
 def batch_norm(
     site: Site,
     value: Value,
-    running_mean: Tensor | None,
+    running_mean: Tensor,
     running_var: Tensor | None,
     weight: Tensor | None = None,
     bias: Tensor | None = None,
@@ -141,12 +141,11 @@ def batch_norm(
     if training or running_var is None:
         raise site.refuse("normalises with the statistics of the batch, so that examples depend on each other")
     scale = (double(running_var) + eps).rsqrt() * (1 if weight is None else double(weight))
-    parts = [scale * double(running_mean)] if running_mean is not None else []
-    parts += [double(bias)] if bias is not None else []
+    parts = [scale * double(running_mean), *([] if bias is None else [double(bias)])]
     offset = sum(float(torch.linalg.vector_norm(part, ORDER[site.norm])) for part in parts)
-    places = value.tensor[0].numel() // max(1, len(scale))
+    places = value.tensor[0].numel() // len(scale)
     shape = (-1, *[1] * (value.tensor.dim() - 2))
-    return _scaled(site, value, scale.view(shape), offset * repeated(max(1, places), site.norm))
+    return _scaled(site, value, scale.view(shape), offset * repeated(places, site.norm))
 
 
 def times(site: Site, a: Any, b: Any) -> Value:

@@ -33,4 +33,4 @@ def spread(site: Site, value: Value) -> float:
     shape = site.output.shape
     if len(shape) != value.tensor.dim() or shape[0] != len(value.tensor):
         raise site.refuse(f"broadcasts {tuple(value.tensor.shape)} to {tuple(shape)}, across the examples")
-    return repeated(shape.numel() // max(1, value.tensor.numel()), site.norm)
+    return repeated(shape.numel() // value.tensor.numel(), site.norm)

@@ -134,7 +134,7 @@ def interpolated(site: Site, value: Value, *args: Any, **kwargs: Any) -> Value:
     return site.times(value, factor, ELEMENTARY * (max(sides) + ELEMENTARY))
 
 
-def windows_sharing(size: int, outputs: int, *, kernel: int, stride: int, padding: int, dilation: int = 1) -> int:
+def windows_sharing(size: int, outputs: int, *, kernel: int, stride: int, padding: int, dilation: int) -> int:
     """Largest number of windows of a pooling layer that share a value, along one direction."""
     starts = (window * stride - padding for window in range(outputs))
     return _most(size, (range(start, start + kernel * dilation, dilation) for start in starts))

@@ -122,7 +122,7 @@ def _heat_map(title: str, shown: Shown, high: float) -> Figure:
     along, across = directions(shown.answer.settings["along"])
     words = [[_short(shown.answer.class_name(label)) for label in row] for row in record["prediction"]]
     drawn = heat_map(
-        title, record["loss"], axes=(along, across), ends=(0, high), places=places, texts=words,
+        title, record["loss"], axes=(along, across), ends=(0, high), places=(places, places), texts=words,
         hover="loss %{z:.4g}, predicted %{text}",
     )  # fmt: skip
     x, y = borders(record["prediction"], places)

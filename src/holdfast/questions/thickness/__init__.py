@@ -68,8 +68,9 @@ class Thickness:
     points: int = 128
 
     def __post_init__(self) -> None:
-        if not -1 <= self.alpha < self.beta <= 1:
-            raise ValueError(f"expected -1 <= alpha < beta <= 1, got {self.alpha} and {self.beta}")
+        from holdfast.theory.thickness import check_band
+
+        check_band(self.alpha, self.beta)
         if self.points < 2:
             raise ValueError(f"points must be at least 2, got {self.points}")
 

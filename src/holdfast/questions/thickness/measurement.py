@@ -22,6 +22,7 @@ from torch import Tensor
 from holdfast.attacks.pgd import PGD
 from holdfast.modes import in_evaluation_mode
 from holdfast.rng import Streams, streams
+from holdfast.theory.thickness import check_band
 from holdfast.threat.l2 import L2
 from holdfast.types import Attack, Classifier
 
@@ -100,9 +101,3 @@ def _gaps(model: Classifier, x: Tensor, end: Tensor, shares: Tensor, source: Ten
     chances = logits.softmax(1).view(len(shares), len(x), -1)
     first, second = (chances.gather(2, which.expand(len(shares), -1)[..., None])[..., 0] for which in (source, target))
     return first - second
-
-
-def check_band(alpha: float, beta: float) -> None:
-    """Refuse a band that holds no difference of probabilities."""
-    if not -1 <= alpha < beta <= 1:
-        raise ValueError(f"expected -1 <= alpha < beta <= 1, got {alpha} and {beta}")
