@@ -153,7 +153,7 @@ def test_what_does_not_fit_is_one_line(tmp_path, place):
     write_weights(file, {name: tensor + 1 for name, tensor in read_state(file).items()}, read_metadata(file))
     assert "the file was changed" in refused(of)
     train(recipe("train.fabric.precision=64-true", "train.epochs=1"), place / "double" / "seed-0")
-    with pytest.raises(RecipeError, match="two networks of the same precision"):
+    with pytest.raises(RecipeError, match="expected networks of the same precision"):
         train(fixed(place, standard="double"), tmp_path / "run")
 
 
