@@ -194,6 +194,11 @@ class OfAnyClasses:
         return self.on(classes)(model, x, *args, **options)
 
 
+def bound(method, classes):
+    """The method itself, on the hierarchy of so many classes if it needs one."""
+    return method.on(classes) if isinstance(method, OfAnyClasses) else method
+
+
 ATTACKS = {  # functions of the threat
     "fgsm": lambda threat: FGSM(threat=threat),
     "pgd": lambda threat: PGD(threat=threat, steps=5, restarts=2),

@@ -15,6 +15,7 @@ from holdfast.objectives import Adversarial, HierarchicalCrossEntropy, SeverityL
 from holdfast.objectives.hierarchical import severity_labels
 from holdfast.objectives.passes import Passes
 from holdfast.threat import Linf
+from holdfast.wrappers import Counted
 from tests.zoo import images, labels, linear
 
 LEVELS = {"group": {"x": ["a", "c"], "y": ["b"], "z": ["d", "e"]}, "area": {"v": ["a", "b", "c"], "w": ["d", "e"]}}
@@ -67,6 +68,26 @@ def test_the_attack_goes_to_its_end_and_costs_its_passes(kind):
     assert objective.passes == Passes(6, 5)
     assert kind().passes == Passes(1, 1)
     assert kind(attack=Hierarchical(attack=PGD(threat=Linf(0.1), steps=4))).attack.attack.until_lost is False
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [HierarchicalPGD(threat=Linf(0.1), steps=4, targets="random"), Hierarchical(attack=PGD(threat=Linf(0.1), steps=4))],
+    ids=["random target", "view"],
+)
+def test_adversarial_training_costs_what_its_attack_makes_of_every_example(attack):
+    objective = with_hierarchy(Adversarial(attack=attack), HIERARCHY)
+    forward, backward = (torch.zeros(12, dtype=torch.int64) for _ in range(2))
+    objective.attack(Counted(linear(5), forward, gradients=backward), X, Y)
+    stated = objective.passes
+    assert (forward + 1).tolist() == [stated.forward] * 12
+    assert (backward + 1).tolist() == [stated.backward] * 12
+    assert Adversarial(attack=HierarchicalPGD(threat=Linf(0.1), steps=4)).passes is None
+
+
+def test_the_loss_at_attacked_points_costs_a_step_more_than_the_attack():
+    attack = Hierarchical(attack=PGD(threat=Linf(0.1), steps=2))
+    assert HierarchicalCrossEntropy(attack=attack).passes == Adversarial(attack=attack).passes == Passes(4, 3)
 
 
 def test_labels_give_more_to_what_costs_less():
