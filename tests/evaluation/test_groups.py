@@ -95,6 +95,12 @@ def test_a_ledger_with_a_hierarchy_is_read_back_as_it_was(tmp_path):
     assert str(again) == str(first)
 
 
+def test_a_hierarchy_of_its_own_is_a_few_letters_in_the_name_of_a_check():
+    rows = evaluated([Hierarchical(attack=LEAF, hierarchy=HIERARCHY)], None).rows
+    names = set(rows.filter(method="hierarchical")["check"])
+    assert names == {f"hierarchical pgd linf eps=0.2 steps=5 hierarchy={HIERARCHY.digest[:8]}"}
+
+
 def test_another_hierarchy_is_another_check(tmp_path):
     check = Hierarchical(attack=LEAF)
     first = evaluated([check], out=tmp_path / "one")
