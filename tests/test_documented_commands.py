@@ -31,9 +31,10 @@ def problem(words):
     """What is wrong with a command, or None; walks the verbs and looks up every option."""
     command, rest = COMMAND, list(words)
     while rest and hasattr(command, "commands") and not rest[0].startswith("-"):
-        if rest[0] not in command.commands:
-            return f"unknown verb {rest[0]}"
-        command = command.commands[rest.pop(0)]
+        verb = rest.pop(0)
+        if (below := command.get_command(None, verb)) is None:  # sections of the report are no fixed commands
+            return f"unknown verb {verb}"
+        command = below
     known = {name: option for option in command.params for name in option.opts if name.startswith("-")}
     while rest:
         word, separator, _ = rest.pop(0).partition("=")

@@ -35,7 +35,7 @@ def test_the_smaller_size_stays_and_is_news_once():
     batch_size = BatchSize(64)
     list(batch_size.over(range(100), fitting(20)))
     assert batch_size.news() == Halved(64, 16)
-    assert str(Halved(64, 16)) == "out of memory with 64 images at once: goes on with 16, with the same results"
+    assert str(Halved(64, 16)) == "out of memory with 64 images at once: continues with 16, with the same results"
     sizes = [len(piece) for piece, _ in batch_size.over(range(40), fitting(20))]
     assert sizes == [16, 16, 8]
     assert batch_size.news() is None

@@ -1,4 +1,4 @@
-"""Robustness of image classifiers: train, attack, certify and explain.
+"""Robustness of image classifiers: training, evaluation under attack, certificates and analyses.
 
 >>> from holdfast import PGD, Linf, evaluate
 >>> attack = PGD(threat=Linf(8 / 255), steps=20, step_size=2 / 255)

@@ -13,7 +13,7 @@ from holdfast.errors import DataError, HoldfastError, RecipeError
 
 VARIABLE = "HOLDFAST_MAX_BYTES"
 SHARE = 0.5
-"""Of the machine's memory that one file may need."""
+"""The share of the machine's memory that reading one file may take."""
 BLOCK = 1 << 20
 GROWTH = 1.5
 """How much more memory than content bytes take while they are added to."""

@@ -63,7 +63,7 @@ def unknown(name: object, available: Iterable[str]) -> str:
     >>> unknown("stepz", ["loss", "steps"])
     "unknown name 'stepz'; known: loss, steps. Did you mean 'steps'?"
     """
-    names = sorted(available)
+    names = sorted(set(available))
     near = difflib.get_close_matches(str(name), names, n=1)
     hint = f" Did you mean '{near[0]}'?" if near else ""
     return f"unknown name '{name}'; known: {', '.join(names) or 'none'}.{hint}"

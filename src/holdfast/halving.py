@@ -32,14 +32,14 @@ class Halved:
 
     Args:
         before: with so many, memory ran out.
-        after: work goes on with so many, in this and in all later pieces.
+        after: work continues with so many, in this and in all later pieces.
     """
 
     before: int
     after: int
 
     def __str__(self) -> str:
-        return f"out of memory with {self.before} images at once: goes on with {self.after}, with the same results"
+        return f"out of memory with {self.before} images at once: continues with {self.after}, with the same results"
 
 
 class BatchSize:

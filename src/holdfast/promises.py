@@ -67,7 +67,7 @@ def broken_promise(protocol: Any, value: Any) -> str | None:
         return None  # checks that others make ready, such as transferred attacks, are no attacks yet
     if protocol is Architecture and isinstance(value, nn.Module):
         return f"expected {expected}, which makes a network; got a network; train it with holdfast.fit"
-    missing = _missing(_nearest(value) if is_check else protocol, value)
+    missing = missing_part(_nearest(value) if is_check else protocol, value)
     return f"expected {expected}; {missing}" if missing else None
 
 
@@ -96,23 +96,23 @@ def _positional(value: Any) -> int:
     return sum(each.kind in kinds and each.default is inspect.Parameter.empty for each in parameters)
 
 
-def _missing(protocol: Any, value: Any) -> str | None:
+def missing_part(protocol: Any, value: Any) -> str | None:
     """The first part of a protocol that an object lacks."""
     own = getattr(value, "__name__", type(value).__name__)
     wanted = vars(protocol).get("__call__") if isinstance(protocol, type) else _loss
     if wanted is not None and not callable(value):
         return f"{own} cannot be called"
-    for name in _members(protocol):
+    for name in members(protocol):
         if not hasattr(value, name):
             return f"{own} has no `{name}`"
         static = inspect.getattr_static(protocol, name, None)
         method = getattr(type(value), name, None)
-        if isinstance(static, staticmethod) and (problem := _signature_problem(static.__func__, method, name)):
+        if isinstance(static, staticmethod) and (problem := signature_problem(static.__func__, method, name)):
             return f"{own}: {problem}; make it a static method"
-    return None if wanted is None else _signature_problem(wanted, _call(value), own)
+    return None if wanted is None else signature_problem(wanted, _call(value), own)
 
 
-def _members(protocol: Any) -> list[str]:
+def members(protocol: Any) -> list[str]:
     """Attributes and methods that a protocol promises beside the call."""
     classes = [each for each in getattr(protocol, "__mro__", ()) if getattr(each, "_is_protocol", False)]
     names = [name for each in classes for name in (*vars(each), *getattr(each, "__annotations__", {}))]
@@ -128,7 +128,7 @@ def _call(value: Any) -> Any:
     return value.forward if isinstance(value, nn.Module) and type(value).__call__ is nn.Module.__call__ else value
 
 
-def _signature_problem(wanted: Any, function: Any, name: str) -> str | None:
+def signature_problem(wanted: Any, function: Any, name: str) -> str | None:
     """Why a function cannot be called as that of a protocol is called."""
     try:
         signature = inspect.signature(function)

@@ -258,7 +258,7 @@ class Certifier(Protocol):
 
     @property
     def smoothed(self) -> bool:
-        """Whether the certificate speaks of the network averaged over noise, instead of the network itself."""
+        """Whether the certificate is about the network averaged over noise, instead of the network itself."""
         ...
 
     def __call__(self, model: Classifier, x: Tensor, *, rng: Streams | None = None) -> Certificate:

@@ -37,7 +37,7 @@ def test_whole_sections_say_why_they_are_empty_and_name_what_is_folded(
     show_sections("yields,accuracy", runs, as_json=False)
     out = capsys.readouterr().out
     assert "No attack made of several, such as AutoAttack, was run." in out
-    assert "What the checks cost: see the report or --json." in out
+    assert "What the checks cost: in the report and in --json." in out
 
 
 def test_sections_of_charts_and_pictures_alone_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

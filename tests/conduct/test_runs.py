@@ -1,14 +1,20 @@
 """A run is a library object: the same records, files and failures as on the command line."""
 
+import dataclasses
 import json
 import re
+import sys
+from dataclasses import dataclass
+from typing import ClassVar
 
 import pytest
 
 import holdfast
 from holdfast.conduct import Checking, Failed, Finished, Reported, Trained, Training
 from holdfast.errors import LedgerError, RecipeError, TrainingError
+from holdfast.questions.question import Needs
 from holdfast.recipe import load_recipes
+from holdfast.recipe.load import recipes_of
 from holdfast.report import write_report
 from holdfast.report.find import find_runs
 from holdfast.training import Epoch
@@ -79,7 +85,7 @@ def with_a_broken_variant(verb, path):
     """What a command prints for machines about a recipe of which one variant fails."""
     done = command(verb, "tiny.yaml", "--json", cwd=written(BROKEN, path))
     assert done.code == 1
-    assert "tiny/broken/seed-0 failed, the other runs go on: " in done.err
+    assert "tiny/broken/seed-0 failed (the other runs continue): " in done.err
     output = json.loads(done.out)
     assert list(output["failed"]) == ["tiny/broken/seed-0"]
     assert "expected a finite loss" in output["failed"]["tiny/broken/seed-0"]
@@ -205,3 +211,130 @@ def test_a_report_of_all_runs_is_the_page_that_the_recipe_wrote(tmp_path):
     *_, reported = holdfast.run({**RECIPE, "variants": variants}, out=tmp_path)
     again = write_report(find_runs([tmp_path]), tmp_path / "again.html")
     assert again.read_text() == reported.path.read_text()
+
+
+@dataclass(frozen=True)
+class Brightness:
+    """Mean brightness of each image.
+
+    Args:
+        power: of every pixel.
+    """
+
+    title: ClassVar[str] = "Brightness"
+    needs: ClassVar[Needs] = Needs.NETWORK
+    columns: ClassVar[dict[str, str]] = {"brightness": "mean pixel"}
+
+    power: float = 1.0
+
+    def measure(self, model, x, y, *, rng):
+        return {"brightness": (x**self.power).flatten(1).mean(1)}
+
+    @staticmethod
+    def present(answers):
+        yield f"answers about brightness: {len(answers)}"
+
+
+@dataclass(frozen=True)
+class Contrast(Brightness):
+    """Another question of the same form."""
+
+    title: ClassVar[str] = "Contrast"
+
+    @staticmethod
+    def present(answers):
+        raise RuntimeError("out of ideas")
+
+
+@dataclass(frozen=True)
+class Crashing(Brightness):
+    """A question that cannot be answered."""
+
+    def measure(self, model, x, y, *, rng):
+        raise IndexError("no such pixel")
+
+
+class Unmeasured:
+    """A question that says nothing about how it is measured."""
+
+    title, needs, present = "Unmeasured", Needs.NETWORK, Brightness.present
+
+
+class Deaf(Brightness):
+    """A question that takes no random streams."""
+
+    def measure(self, model, x, y):
+        return {}
+
+
+def test_questions_of_ones_own_have_answers_and_sections_of_their_own(tmp_path):
+    questions = [Brightness(), Brightness(power=2.0), Contrast()]
+    list(holdfast.run({**RECIPE, "analyses": questions}, out=tmp_path))
+    run = holdfast.load_run(tmp_path / "tiny/seed-0")
+    assert {name.rpartition(":")[2]: len(answers) for name, answers in run.answers.items()} == {
+        "Brightness": 2,
+        "Contrast": 1,
+    }
+    own = run.answers[f"{__name__}:Brightness"]
+    assert {answer.settings["power"] for answer in own} == {1.0, 2.0}
+    assert "answers about brightness: 2" in own._repr_html_()
+    assert "answers about brightness: 2" in str(own)
+    page = " ".join(read(tmp_path / "tiny/report.html").text.split())
+    assert "answers about brightness: 2" in page
+    assert "cannot present its answers: RuntimeError: out of ideas" in page
+
+
+def test_answers_whose_code_is_not_loaded_are_shown_as_they_are_stored(tmp_path, monkeypatch):
+    list(holdfast.run({**RECIPE, "analyses": [Brightness()]}, out=tmp_path))
+    monkeypatch.delitem(sys.modules, __name__)
+    printed = good("report", "tiny/seed-0", "--show", "all", cwd=tmp_path)
+    assert f"There are answers to '{__name__}:Brightness'" in " ".join(printed.split())
+    answer = holdfast.load_run(tmp_path / "tiny/seed-0").answers[f"{__name__}:Brightness"][0]
+    assert f"{answer.rows['brightness'].mean():.4g}"[:5] in printed
+
+
+@pytest.mark.parametrize(
+    ("question", "missing"),
+    [
+        (Unmeasured(), "Unmeasured has no `measure`"),
+        (Deaf(), "measure: its call does not accept `rng`"),
+    ],
+)
+def test_a_question_that_cannot_be_measured_is_refused_before_training(tmp_path, question, missing):
+    with pytest.raises(RecipeError, match=f"analyses.0: expected a question; {missing}"):
+        list(holdfast.run({**RECIPE, "analyses": [question]}, out=tmp_path))
+    recipe = dataclasses.replace(recipes_of({**RECIPE, "analyses": []})[0], analyses=(question,))
+    with pytest.raises(RecipeError, match=rf"tiny.*: analyses\[0\]: expected a question; {missing}"):
+        list(holdfast.run(recipe, out=tmp_path))
+    assert not list(tmp_path.rglob("*.safetensors"))
+
+
+def test_a_method_that_fails_does_not_take_other_variants_with_it_and_is_named(tmp_path):
+    recipe = {**RECIPE, "analyses": [], "variants": {"crashing": {"analyses": [Crashing()]}, "sound": {}}}
+    records = list(holdfast.run(recipe, out=tmp_path))
+    (failed,) = (record for record in records if isinstance(record, Failed))
+    assert re.fullmatch(
+        r"tiny/crashing/seed-0 failed: IndexError: no such pixel, in measure \(\S+test_runs.py:\d+\)", str(failed)
+    )
+    assert [record.job.name for record in records if isinstance(record, Finished)] == ["tiny/sound/seed-0"]
+    with pytest.raises(IndexError, match="no such pixel"):  # alone, with its traceback
+        list(holdfast.run(recipe, only=["crashing"], out=tmp_path))
+
+
+def test_records_are_lines(by_library):
+    _, records = by_library
+    lines = [str(record) for record in records]
+    assert all(len(line) < 120 and "\n" not in line for line in lines)
+    assert lines[0] == "tiny/seed-0: 60 test images"
+    assert "tiny/seed-0: trained" in lines
+    assert any(re.fullmatch(r"train tiny/seed-0  step 1 of 12  epoch 1  loss \d.\d{3}", line) for line in lines)
+    assert any(line.startswith("train tiny/seed-0  epoch 2 finished  validation accuracy") for line in lines)
+    assert any(re.fullmatch(r"check tiny/seed-0 \(best\)  clean  \d+ of \d+ images x checks", line) for line in lines)
+    assert lines[-2] == "tiny/seed-0: finished"
+    assert lines[-1].startswith("report: ")
+
+
+def test_reports_take_paths_as_text(by_library, tmp_path):
+    path, _ = by_library
+    write_report([str(path / RUN)], str(tmp_path / "page.html"))
+    assert (tmp_path / "page.html").exists()

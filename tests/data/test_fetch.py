@@ -120,7 +120,7 @@ def test_a_whole_file_is_not_fetched_again_and_a_wrong_one_is_left_alone(server:
 
 def test_a_broken_transfer_is_resumed_where_it_stopped(server: Server, tmp_path: Path) -> None:
     server.cut = 300_000
-    with pytest.raises(DataError, match=r"broke off after 300000 of 1024000 bytes; repeat the command to go on"):
+    with pytest.raises(DataError, match=r"broke off after 300000 of 1024000 bytes; repeat the command to continue"):
         fetch(server, tmp_path)
     assert files(tmp_path) == {"data.bin.part": CONTENT[:300_000]}
     server.cut = None

@@ -137,7 +137,7 @@ def test_several_networks_share_the_scale_of_an_image(place):
         ),
         (["features", RUN, "--first", "3"], "features: separation: expected two or more classes"),
         (["features", RUN, "--noise", "gausian_noise: 0.1"], "--noise"),
-        (["features", RUN, "--noise", "{"], "--noise: expected a value as a recipe has it; got '{'"),
+        (["features", RUN, "--noise", "{"], "--noise: expected a value as in a recipe; got '{'"),
         (["features", RUN, "--noise", "gaussian_noise: -1"], "--noise"),
         (["surface", RUN, "--along", "gradient"], "along: expected gradient,random, or an attack and random"),
         (["surface", RUN, "--along", "gradient,pgd"], "along: expected gradient,random, or an attack and random"),

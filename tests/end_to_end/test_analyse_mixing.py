@@ -184,7 +184,7 @@ def test_neighbours_are_printed_kept_by_example_and_shown(place, monkeypatch):
             "--mixing: unknown name 'probabilit'; known: gradient_ratio",
         ),
         (["mixing", RUN, "--mixing", "{probability: {temperatur: 1}}"], "Did you mean 'temperature'?"),
-        (["mixing", RUN, "--mixing", "{"], "--mixing: expected a value as a recipe has it; got '{'"),
+        (["mixing", RUN, "--mixing", "{"], "--mixing: expected a value as in a recipe; got '{'"),
         (["mixing", RUN, "--gradients", "larges"], "--gradients: expected 'classes' or 'largest'; got 'larges'"),
         (
             ["mixing", RUN, "--gradients", "largest", "--mixing", "probability"],

@@ -1,4 +1,4 @@
-"""Commands that run out of memory go on with fewer images, say so once, or end with one line."""
+"""Commands that run out of memory continue with fewer images, say so once, or end with one line."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_a_run_goes_on_and_says_so_once(here, monkeypatch):
     good(*COMMAND, "--out", "plenty", cwd=here)
     cramp(monkeypatch, lambda network, x: not network.training and len(x) > 10, on_a_gpu)
     done = holdfast(*COMMAND, "--out", "cramped", cwd=here)
-    line = "short/seed-0 (last): out of memory with 64 images at once: goes on with 8, with the same results"
+    line = "short/seed-0 (last): out of memory with 64 images at once: continues with 8, with the same results"
     assert (done.code, done.err.splitlines()) == (0, [line])
     one, other = (Ledger(here / out / "short/seed-0/ledger").read() for out in ("plenty", "cramped"))
     names = ["check", "example", "prediction", "queries"]
@@ -38,7 +38,7 @@ def test_a_question_goes_on_and_says_so_once(here, monkeypatch):
     good("train", "short.yaml", "--set", "train.epochs=1", cwd=here)
     cramp(monkeypatch, lambda network, x: len(x) > 20, on_a_gpu)
     done = holdfast("analyse", "gradient-norm", RUN, cwd=here)
-    line = "gradient-norm short/seed-0: out of memory with 64 images at once: goes on with 16, with the same results"
+    line = "gradient-norm short/seed-0: out of memory with 64 images at once: continues with 16, with the same results"
     assert (done.code, done.err.splitlines()) == (0, [line])
 
 

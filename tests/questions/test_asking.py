@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from holdfast.data import Split
-from holdfast.errors import ModelError
+from holdfast.errors import ModelError, RecipeError
 from holdfast.halving import BatchSize, Halved
 from holdfast.questions.answers import AnswerKey, Store
 from holdfast.questions.asking import Inquiry, answer_of, ask, digest_of
@@ -76,3 +76,41 @@ def test_answers_are_those_of_an_undisturbed_question(tmp_path, measurement, fai
 def test_one_image_that_does_not_fit_is_an_error_that_says_so(tmp_path):
     with pytest.raises(ModelError, match="out of memory with a single image"):
         answered(tmp_path / "none", Largest(), Cramped(smooth(), 0, on_a_gpu))
+
+
+@dataclass(frozen=True)
+class Misnamed(Largest):
+    """Returns another column than it states."""
+
+    def measure(self, model, x, y, *, rng):
+        return {"large": model(x).amax(1)}
+
+
+@dataclass(frozen=True)
+class Short(Largest):
+    """Returns one value for all images."""
+
+    def measure(self, model, x, y, *, rng):
+        return {"largest": model(x).amax(1).amax(0, keepdim=True)}
+
+
+@dataclass(frozen=True)
+class Untyped(Largest):
+    """Returns a list of numbers."""
+
+    def measure(self, model, x, y, *, rng):
+        return {"largest": model(x).amax(1).tolist()}
+
+
+@pytest.mark.parametrize(
+    ("measurement", "message"),
+    [
+        (Misnamed(), "question tried: expected measure to return its columns, largest; got large"),
+        (Short(), r"question tried: expected largest to be a tensor with 8 values; got shape \(1,\)"),
+        (Untyped(), "question tried: expected largest to be a tensor with 8 values; got list"),
+    ],
+)
+def test_columns_that_were_not_promised_are_refused_and_not_stored(tmp_path, measurement, message):
+    with pytest.raises(RecipeError, match=message):
+        answered(tmp_path / "run", measurement, smooth())
+    assert not list(tmp_path.rglob("*.parquet"))

@@ -132,7 +132,7 @@ def test_conclusions_about_better_features() -> None:
 
 def test_a_contradiction_and_other_reasons_are_stated() -> None:
     broken = [{"name": "5.1", "premise": True, "conclusion": False}]
-    assert "FAILS, which contradicts its proof" in sentences(propositions=broken)
+    assert "is violated, which should be impossible (please report it): " in sentences(propositions=broken)
     assert "around two centroids intersect" in sentences(apart=False, tau=0.9)
     near = sentences(radius=[0.1, 0.2])
     assert "no proposition applies: a centroid is too near to a hyperplane" in near

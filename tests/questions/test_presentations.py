@@ -72,7 +72,7 @@ def test_flatness_is_a_curve_of_means_with_intervals_and_a_table():
     (table,) = of(Table, items)
     assert table.columns == ["a (best)"]
     assert texts(table) == {"0": ["0.5000"], "2": ["2.0000"]}
-    assert table.rows[1][1][0].note == "± 1.9600; 70.0\u00a0% right"
+    assert table.rows[1][1][0].note == "± 1.9600; 70.0\u00a0% correct"
 
 
 def test_ways_of_measuring_distance_have_charts_of_their_own():

@@ -106,7 +106,7 @@ def test_tables_have_the_numbers_of_the_charts():
     ]  # fmt: skip
     assert texts(single)["a (best), image 7"] == ["0", "4", "1", "2"]
     assert texts(curve)["100.0\u00a0%"] == ["2.5", "1", "1.5", "1.5", "1", "50.0\u00a0%", "50.0\u00a0%"]
-    assert "50.0\u00a0% right at the images, 0.0\u00a0% at the other ends" in curve.caption
+    assert "50.0\u00a0% correct at the images, 0.0\u00a0% at the other ends" in curve.caption
 
 
 def test_a_terminal_prints_the_curves_and_only_names_the_single_images():

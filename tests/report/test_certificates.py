@@ -154,7 +154,7 @@ def test_both_curves_are_about_the_same_examples(tmp_path: Path) -> None:
 def test_smoothed_networks_have_no_attack_line_and_the_page_says_why(tmp_path: Path) -> None:
     page = one(tmp_path, SMOOTHED, FMN, CLEAN)
     assert "certificates-1" not in page.specs
-    assert "have no attack line. They speak of the network averaged over noise" in page.words
+    assert "have no attack line. They are about the network averaged over noise" in page.words
     assert "refuted" not in page.words  # fmn is inside its radii, which is no error
 
 
@@ -195,7 +195,7 @@ def test_certificates_are_no_attacks_in_summary_confusion_and_worst_case(tmp_pat
     assert accuracy["worst case, linf eps=0.1"][1].startswith("66.7 %")
     assert "Noise, corruptions, certificates and other norms have their own numbers." in page.words
     assert "Hardest attack: pgd linf eps=0.1 steps=20, 66.7" in page.words
-    assert "Fewer than half right in none of the checks" in page.words
+    assert "Below 50 % accuracy in none of the checks" in page.words
     assert "Certified by margin norm=l2: average radius 0 in ℓ2." in page.words
     assert any("pgd linf eps=0.1" in caption and "Rows are the true class" in caption for caption in page.tables)
 

@@ -50,13 +50,13 @@ def test_each_run_is_a_point_with_intervals_both_ways(tmp_path: Path) -> None:
     assert first["error_x"]["arrayminus"][0] > 0
     assert first["error_y"]["array"][0] > 0
     assert second["text"] == ["2 attacks"]
-    assert "Not beaten in both by another run: a, b." in chart.note
+    assert "Pareto-optimal runs (no other is as good in both and better in one): a, b." in chart.note
     assert chart.title == "Accuracy and robustness, ℓ∞ 0.1"
 
 
 def test_runs_that_are_beaten_are_not_named(tmp_path: Path) -> None:
     paths = runs(tmp_path, [CLEAN, pgd(0.1, [True] * 4)], [CLEAN, pgd(0.1, [False] * 4)])
-    assert charts(paths)[0].note == "Not beaten in both by another run: a."
+    assert charts(paths)[0].note == "Pareto-optimal runs (no other is as good in both and better in one): a."
 
 
 def test_attacks_around_others_count_in_the_budget_of_these(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_mixtures_are_a_line_from_one_network_to_the_other(tmp_path: Path) -> No
     assert (line["x"], line["y"]) == ([1.0] * 4, [0.0, 0.25, 0.25, 0.25])
     assert line["text"][1:] == ["strength 1", "strength 100", "strength ∞"]
     assert (star["text"], dot["y"]) == (["policy"], (0.0,))
-    assert "in both at strength 1: 0.0 points less on clean images and 0.0 points less under attack" in chart.note
+    assert "lose least at strength 1: 0.0 points on clean images and 0.0 points under attack" in chart.note
     page = read(write_report(paths, tmp_path / "page.html"))
     caption = next(
         caption for caption in page.tables if caption.startswith("Clean accuracy, and accuracy in the worst")

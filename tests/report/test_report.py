@@ -94,7 +94,7 @@ def test_summary_says_where_a_run_is_near_clean_and_where_fewer_than_half_are_ri
     checks = [FakeCheck("clean", correct=[T] * 20), noise(0.1, [T] * 19 + [F]), pgd(0.1, [T] * 9 + [F] * 11)]
     words = report(tmp_path, make_run(tmp_path / "run", checks)).words
     assert "At most 5 points below clean in 1 of 2 checks: gaussian_noise sigma=0.1." in words
-    assert "Fewer than half right in 1 of 2 checks: pgd linf eps=0.1 steps=20." in words
+    assert "Below 50 % accuracy in 1 of 2 checks: pgd linf eps=0.1 steps=20." in words
     assert (
         "Hardest attack: pgd linf eps=0.1 steps=20, 45.0 %. Hardest noise: gaussian_noise sigma=0.1, 95.0 %." in words
     )
@@ -145,13 +145,13 @@ def test_runs_with_other_labels_are_not_compared(tmp_path: Path) -> None:
 
 def test_per_class_and_confusion_are_counted(tmp_path: Path) -> None:
     page = report(tmp_path, make_run(tmp_path / "run", CHECKS))
-    classes = page.table("percent right of each class")
+    classes = page.table("percent correct in each class")
     assert classes["Check"] == ["cat", "dog"]
     assert classes["clean"] == ["100", "50"]  # cats are examples 0 and 2
     assert classes["pgd linf eps=0.1 steps=20"] == ["0", "50"]
     assert page.table("best weights: clean. Rows")["dog"] == ["1", "1"]
     assert page.table("pgd linf eps=0.1 steps=20. Rows")["cat"] == ["0", "2"]
-    assert "cat taken for dog (2×)" in page.text
+    assert "cat predicted as dog (2×)" in page.text
 
 
 def test_curves_start_at_the_clean_accuracy_and_variance_becomes_sigma(tmp_path: Path) -> None:

@@ -170,7 +170,7 @@ def test_many_classes_show_the_weakest(tmp_path: Path) -> None:
     right = np.arange(60) < 30
     run = make_run(tmp_path / "run", [FakeCheck("clean", correct=list(right))], classes=names)
     page = read(write_report([run], tmp_path / "report.html"))
-    assert len(page.table("percent right of each class")["Check"]) == 40
+    assert len(page.table("percent correct in each class")["Check"]) == 40
     assert "Of 60 classes, the 40 weakest on average are shown." in page.words
     assert "too many classes to show the whole matrix" in page.text
 
@@ -195,4 +195,4 @@ def test_a_class_of_a_high_number_takes_no_memory_for_all_below_it(tmp_path: Pat
     rows = pl.read_parquet(part).with_columns(prediction=pl.Series([0, 99_999], dtype=pl.Int32))
     put(part, to_parquet(rows))
     page = read(write_report([run], tmp_path / "report.html"))
-    assert "Most frequent mistakes: dog taken for 99999 (1×)." in page.text
+    assert "Most frequent mistakes: dog predicted as 99999 (1×)." in page.text

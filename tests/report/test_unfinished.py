@@ -149,8 +149,8 @@ def test_points_of_unfinished_attacks_are_hollow(tmp_path: Path) -> None:
 def test_classes_and_confusion_mark_what_waits(tmp_path: Path) -> None:
     page = report(tmp_path, make_run(tmp_path / "run", [CLEAN, OPEN]))
     # Cats are the even examples: 4, 6 and 8 wait. Dogs: 5 and 7.
-    assert page.table("percent right of each class")[AUTO] == ["≤ 60", "≤ 60"]
-    assert page.table("percent right of each class")["clean"] == ["100", "80"]
+    assert page.table("percent correct in each class")[AUTO] == ["≤ 60", "≤ 60"]
+    assert page.table("percent correct in each class")["clean"] == ["100", "80"]
     assert "Unfinished: 5 examples waiting, counted as right here." in page.words
 
 
@@ -213,7 +213,7 @@ def test_examples_that_could_not_be_attacked_make_every_number_an_upper_bound(tm
     assert "the attack could not run on these examples" in page.words
     assert "No check is within 5 points of clean accuracy." in page.words
     assert "Unfinished: 3 examples not attacked, counted as right here." in page.words
-    assert page.table("percent right of each class")[WALK.name] == ["≤ 60", "60"]  # cats 4, 6 and 8
+    assert page.table("percent correct in each class")[WALK.name] == ["≤ 60", "60"]  # cats 4, 6 and 8
 
 
 def test_distances_do_not_put_examples_that_were_not_attacked_beyond_eps(tmp_path: Path) -> None:

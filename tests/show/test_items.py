@@ -37,7 +37,7 @@ def test_a_terminal_shows_tables_without_controls_and_names_details() -> None:
     assert "A sentence." in text
     assert "1 cm ± 2" in text
     assert "\x1b[31m" not in text
-    assert "All of them: see the report or --json." in text
+    assert "All of them: in the report and in --json." in text
 
 
 def test_a_terminal_shows_details_that_are_to_be_printed() -> None:

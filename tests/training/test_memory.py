@@ -1,4 +1,4 @@
-"""Training that runs out of memory: validation goes on with fewer images, a step stops with one line."""
+"""Training that runs out of memory: validation continues with fewer images, a step stops with one line."""
 
 import re
 
@@ -68,7 +68,7 @@ def test_training_that_ran_out_of_memory_goes_on_to_the_same_bits(tmp_path, monk
     calls.clear()
     with monkeypatch.context() as patched:
         cramp(patched, lambda network, x: network.training and (calls.append(x) or len(calls) == last))
-        with pytest.raises(TrainingError, match=r"step 6 \(epoch 2\).*it goes on from the state that was saved last"):
+        with pytest.raises(TrainingError, match=r"step 6 \(epoch 2\).*it continues from the state that was saved last"):
             train(recipe(), tmp_path / "cramped")
     assert Run(tmp_path / "cramped").state.exists()
     records = train(recipe(), tmp_path / "cramped")

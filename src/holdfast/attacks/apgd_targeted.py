@@ -31,8 +31,8 @@ class TargetedAPGD:
         steps: gradient steps per target and restart.
         targets: how many classes to try; never more than there are wrong ones.
         restarts: how often to start anew.
-        until_lost: an example whose attack has succeeded keeps that point and leaves the batch; else all targets climb
-            to the end, and the point of the highest loss is kept.
+        until_lost: an example whose attack has succeeded keeps that point and leaves the batch; otherwise all targets
+            climb to the end, and the point of the highest loss is kept.
 
     Reference:
         Croce, Hein, ICML 2020, arXiv:2003.01690, section 4 (APGD-T of AutoAttack). Differs: targets side by side

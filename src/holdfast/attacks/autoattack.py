@@ -78,7 +78,7 @@ class AutoAttack:
     def __call__(
         self, model: Classifier, x: Tensor, y: Tensor, *, target: Tensor | None = None, rng: Streams | None = None
     ) -> Tensor:
-        """A point that the model gets wrong where one of the attacks finds it, else the image itself.
+        """A point that the model gets wrong where one of the attacks finds one, otherwise the image itself.
 
         With `target`, the attacks aim at that class and only it counts.
         """

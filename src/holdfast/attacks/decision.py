@@ -34,8 +34,8 @@ def reached(rows: Rows, z: Tensor) -> Tensor:
 def walked(threat: Ball, rows: Rows, tries: int, walk: Callable[[Rows, Tensor], Tensor]) -> Tensor:
     """Where a walk ends that starts at a success for each row; `x` for the rows without one.
 
-    A success is an image of another class, where the classifier comes with images, or else noise. Rows without one are
-    noted as not attacked; where nobody keeps notes, a warning says how many they are.
+    A success is an image of another class, where the classifier comes with images, otherwise noise. Rows without one
+    are noted as not attacked; where nobody keeps notes, a warning says how many they are.
 
     Args:
         threat: decides which image is the nearest.

@@ -80,7 +80,7 @@ class EightBit:
 
 
 def rounded(threat: Threat, z: Tensor, x: Tensor) -> Tensor:
-    """A grid point near `z` in the threat set: every coordinate at its nearest level, or else the largest changes."""
+    """A grid point near `z` in the threat set: every coordinate at its nearest level, or only the largest changes."""
     scaled, plain = z * LEVELS, (x * LEVELS).round() / LEVELS
     nearest = scaled.round() / LEVELS
     inwards = torch.where(z > x, scaled.floor(), scaled.ceil()) / LEVELS

@@ -59,8 +59,8 @@ class Transfer:
 
     Args:
         attack: the attack.
-        source: directory of a run on the same images (its best weights, else its last), or one weights file; `{seed}`
-            in it stands for the seed.
+        source: directory of a run on the same images (its best weights or, failing that, its last), or one weights
+            file; `{seed}` in it stands for the seed.
     """
 
     retired: ClassVar = frozenset({"trust"})

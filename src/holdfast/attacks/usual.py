@@ -32,7 +32,7 @@ def first_gradient_attack(checks: Iterable[Any]) -> Ascent | None:
 
 
 def own_or_usual(checks: Iterable[Any]) -> Ascent | None:
-    """The first gradient attack, else the usual one in the threat of the first attack; None if there is no attack."""
+    """The first gradient attack, or the usual one in the threat of the first attack; None if there is no attack."""
     checks = list(checks)
     threats = [check.threat for check in checks if hasattr(check, "threat")]
     return first_gradient_attack(checks) or (usual(threats[0]) if threats else None)

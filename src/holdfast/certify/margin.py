@@ -56,7 +56,7 @@ class Margin:
 
     @property
     def smoothed(self) -> bool:
-        """It speaks of the network itself."""
+        """It is about the network itself."""
         return False
 
     @property

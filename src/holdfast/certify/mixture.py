@@ -47,7 +47,7 @@ class MixtureMargin:
 
     @property
     def smoothed(self) -> bool:
-        """It speaks of the composite itself."""
+        """It is about the composite itself."""
         return False
 
     @in_evaluation_mode
@@ -78,7 +78,7 @@ def _rounded(logits: Tensor, factor: float) -> Tensor:
 class MixtureSmoothing:
     r"""For a robust classifier that is smoothed by Gaussian noise: a certificate in :math:`\ell_2`.
 
-    It speaks of :math:`(1 - a)\,\mathrm{softmax}(g(x)) + a\,P(h(x + \epsilon) = \cdot)`. A certificate :math:`r` of the
+    It is about :math:`(1 - a)\,\mathrm{softmax}(g(x)) + a\,P(h(x + \epsilon) = \cdot)`. A certificate :math:`r` of the
     smoothed :math:`h` says that its class has :math:`p \ge \Phi((r - d) / \sigma)` at a distance :math:`d`, and the
     mixture keeps the class while :math:`a\,p > 1/2`: within :math:`r - \sigma\,\Phi^{-1}(1 / 2a)`, with the same
     confidence.
@@ -104,7 +104,7 @@ class MixtureSmoothing:
 
     @property
     def smoothed(self) -> bool:
-        """It speaks of a composite whose robust part is smoothed."""
+        """It is about a composite whose robust part is smoothed."""
         return True
 
     @in_evaluation_mode

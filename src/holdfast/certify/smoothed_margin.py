@@ -1,7 +1,7 @@
 r"""The statistical certificate of a Lipschitz network under Gaussian noise, for noise of any strength.
 
 Let :math:`L_c(z) = \max_{i \ne c} o_i(z) - o_c(z)` be the margin loss of class :math:`c` and
-:math:`\bar L_c(x) = E\,L_c(x + \sigma\xi)`, :math:`\xi \sim N(0, I)`, its smoothed form. The certificate speaks of the
+:math:`\bar L_c(x) = E\,L_c(x + \sigma\xi)`, :math:`\xi \sim N(0, I)`, its smoothed form. The certificate is about the
 network with averaged logits, :math:`g(x) = \arg\max_i E\,o_i(x + \sigma\xi)`.
 
 *What a negative smoothed margin means.* The mean of a maximum is at least the maximum of the means, so that
@@ -91,7 +91,7 @@ class SmoothedMargin:
 
     @property
     def smoothed(self) -> bool:
-        """It speaks of the network with averaged logits."""
+        """It is about the network with averaged logits."""
         return True
 
     @property

@@ -28,7 +28,7 @@ CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 app = typer.Typer(
     name="holdfast",
-    help="Robustness of image classifiers: train them, attack them honestly, certify what can be proved, explain why.",
+    help="Train image classifiers, evaluate them under attack, certify their robustness and analyse the reasons.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -51,7 +51,7 @@ def _options(
         None,
         "--max-bytes",
         metavar="SIZE",
-        help="Memory that a file may need, such as 8G (default: half of all memory).",
+        help="Most memory that reading one file may take, such as 8G (default: half of all memory).",
     ),
 ) -> None:
     if max_bytes is not None:

@@ -257,7 +257,7 @@ class Commands(TyperGroup):
 
 
 def section_command(name: str) -> Any:
-    """The command of a section of the report, which is about stored results alone; None where there is none."""
+    """The command of a section of the report, which needs only stored results; None where there is none."""
     from holdfast.report.page import UNITS
 
     if (kind := UNITS.get(name)) is None:
@@ -286,7 +286,7 @@ def _refusal(name: str) -> Callable[[], None]:
 
 app = typer.Typer(
     cls=Commands, help="Measure properties of networks; repeat the command to resume.", no_args_is_help=True,
-    epilog="Sections of the report, such as optimisers, are commands, too: they need stored results alone.",
+    epilog="Sections of the report, such as optimisers, are also commands; they need only stored results.",
 )  # fmt: skip
 for _name in QUESTIONS:
     if not QUESTIONS.package(_name):

@@ -35,8 +35,8 @@ class AttackOptions:
 
     norm: Annotated[str | None, typer.Option("--norm", help="linf, l2, l1 or l0; goes with --eps.")] = None
     eps: Annotated[str | None, typer.Option("--eps", help="Budget in that norm, such as 8/255.")] = None
-    steps: Annotated[int | None, typer.Option("--steps", help="Field of the attack.")] = None
-    restarts: Annotated[int | None, typer.Option("--restarts", help="Field of the attack.")] = None
+    steps: Annotated[int | None, typer.Option("--steps", help="Number of steps of the attack.")] = None
+    restarts: Annotated[int | None, typer.Option("--restarts", help="Number of random restarts.")] = None
     loss: Annotated[str | None, typer.Option("--loss", help="A name of `holdfast list losses`.")] = None
     set_: Fields = None
 

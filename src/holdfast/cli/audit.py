@@ -42,7 +42,7 @@ def command(
     ] = None,
     as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Test what makes the number of an attack meaningless; exit code 1 if something does."""
+    """Test whether an attack's result can be trusted; exit code 1 if a condition fails."""
     from holdfast.attacks.usual import own_or_usual
     from holdfast.cli import verdicts
     from holdfast.cli.screen import say

@@ -32,12 +32,12 @@ Fields = Annotated[
 class CertifierOptions:
     """Fields of the certifier that have options of their own."""
 
-    sigma: Annotated[str | None, typer.Option("--sigma", help="Field of the certifier: strength of the noise.")] = None
-    n: Annotated[int | None, typer.Option("--n", help="Field of the certifier: noisy copies, at most.")] = None
-    alpha: Annotated[str | None, typer.Option("--alpha", help="Field: probability of a wrong certificate.")] = None
-    norm: Annotated[str | None, typer.Option("--norm", help="Field of the certifier: l1, l2 or linf.")] = None
+    sigma: Annotated[str | None, typer.Option("--sigma", help="Strength of the noise.")] = None
+    n: Annotated[int | None, typer.Option("--n", help="Maximum number of noisy copies of each image.")] = None
+    alpha: Annotated[str | None, typer.Option("--alpha", help="Probability that a certificate is wrong.")] = None
+    norm: Annotated[str | None, typer.Option("--norm", help="Norm of the radii: l1, l2 or linf.")] = None
     sampling: Annotated[
-        str | None, typer.Option("--sampling", help="Field: when to stop; a name of `holdfast list samplings`.")
+        str | None, typer.Option("--sampling", help="Stopping rule: a name of `holdfast list samplings`.")
     ] = None
     set_: Fields = None
 

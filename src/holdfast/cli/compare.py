@@ -31,7 +31,8 @@ def command(
 
     directories = find_runs(runs)
     if len(directories) < 2:
-        raise LedgerError(f"{runs[0]}: expected two or more runs to compare; got {len(directories)}")
+        twice = ", named twice" if len(runs) > 1 else ""
+        raise LedgerError(f"{runs[0]}: expected two or more runs to compare; got {len(directories)}{twice}")
     first, *others = data = read_runs(directories)
     comparisons = [comparison(first, other) for other in others]
     if all(one.problem for one in comparisons):

@@ -35,8 +35,8 @@ class CorruptionOptions:
     """Which corruptions are written, and how."""
 
     family: Annotated[str, typer.Option("--family", help="common, or bar (C-bar, for validation).")] = "common"
-    kinds: Annotated[str, typer.Option("--kinds", help="Kinds, or standard, extra or all.")] = "standard"
-    severities: Annotated[str, typer.Option("--severities", help="Of 1 to 5.")] = "1,2,3,4,5"
+    kinds: Annotated[str, typer.Option("--kinds", help="Kinds to write, or a set: standard, extra, all.")] = "standard"
+    severities: Annotated[str, typer.Option("--severities", help="Severities to write, from 1 to 5.")] = "1,2,3,4,5"
     form: Annotated[
         str, typer.Option("--format", help="npz or folder (one for each kind and severity), or npy (CIFAR-10-C).")
     ] = "npz"

@@ -16,7 +16,7 @@ Device = Annotated[
 
 
 def device_of(text: str | None) -> torch.device:
-    """The device that the user names, else the first GPU, else the CPU.
+    """The device that the user names; by default the first GPU or, without one, the CPU.
 
     Raises:
         RecipeError: if this machine has no such device.
@@ -27,7 +27,7 @@ def device_of(text: str | None) -> torch.device:
 
 
 def trained_on(accelerator: str, device: str | None) -> str:
-    """Where a network is trained: on the device that the user names, else on the recipe's."""
+    """Where a network is trained: on the device that the user names, by default on the recipe's."""
     import torch
 
     if device is not None or accelerator != "auto":

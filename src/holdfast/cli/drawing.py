@@ -171,7 +171,7 @@ class Drawing:
 
     def _failed(self, record: Failed) -> None:
         self._end_stage()
-        echo(f"holdfast: {record.job.name} failed, the other runs go on: {record.reason}", err=True)
+        echo(f"holdfast: {record.job.name} failed (the other runs continue): {record.reason}", err=True)
 
 
 def mention_kept_images(run: Run, splits: Splits) -> None:

@@ -20,7 +20,7 @@ Checks = Annotated[
     str | None,
     typer.Option(
         "--checks",
-        help="A preset, see below, or checks as a recipe has them (default: the run's own, or quick beside --model).",
+        help="A preset, see below, or checks as in a recipe (default: the run's own, or quick beside --model).",
     ),
 ]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Delete the run's earlier results, not its weights, first.")]

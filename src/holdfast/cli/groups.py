@@ -92,7 +92,8 @@ class ImageOptions:
     """The images that a network is tested on."""
 
     data: Annotated[
-        str | None, typer.Option("--data", help="Data set, image folder, .npz or .npy file, or as a recipe has it.")
+        str | None,
+        typer.Option("--data", help="Data set, image folder, .npz or .npy file, or a mapping as in a recipe."),
     ] = None
     size: Size = None
     grey: Grey = False
@@ -111,7 +112,7 @@ class WorkOptions:
     batch_size: Annotated[int | None, typer.Option("--batch-size", min=1, help="Images per forward pass.")] = None
     device: Device = None
     trust: Annotated[
-        bool, typer.Option("--trust", help="Call a factory that a weights file or a run's directory names.")
+        bool, typer.Option("--trust", help="Allow the Python code that a weights file or a run names to run.")
     ] = False
     out: Out = OUT
 

@@ -19,7 +19,7 @@ FAMILIES = (*ALL, "presets")
 
 
 def command(
-    family: Annotated[str | None, typer.Argument(help="Such as models; without it, all families.")] = None,
+    family: Annotated[str | None, typer.Argument(help="Family to list, such as models (default: all).")] = None,
     as_json: Json = False,
 ) -> None:
     """List models, attacks, objectives and everything else that has a name, with its fields."""

@@ -48,13 +48,17 @@ def question_of(name: str, stated: Mapping[str, Any]) -> Question:
 
 def section_of(name: str, kind: Any, stated: Mapping[str, Any]) -> Any:
     """A section of the report with the fields that options state; others have None."""
+    values = _values(kind, stated)
+    if not values:
+        return kind()  # reading values needs torch, which takes longer than all else
+
     from holdfast.recipe.strict import parse
 
-    return parse(kind, _values(kind, stated), where=lambda path: _place(name, path))
+    return parse(kind, values, where=lambda path: _place(name, path))
 
 
 def _values(kind: Any, stated: Mapping[str, Any]) -> dict[str, Any]:
-    """The stated options, read as a recipe has them."""
+    """The stated options, read as in a recipe."""
     import yaml
 
     from holdfast.yaml_text import load_yaml
@@ -68,7 +72,7 @@ def _values(kind: Any, stated: Mapping[str, Any]) -> dict[str, Any]:
             listed = field in several and "," in text and text[:1] not in "[{"
             values[field] = load_yaml(f"[{text}]" if listed else text) if isinstance(text, str) else text
         except yaml.YAMLError:
-            raise RecipeError(f"--{dashed(field)}: expected a value as a recipe has it; got {text!r}") from None
+            raise RecipeError(f"--{dashed(field)}: expected a value as in a recipe; got {text!r}") from None
     return values
 
 

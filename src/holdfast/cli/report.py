@@ -10,12 +10,16 @@ import typer
 from holdfast.cli.options import Json
 from holdfast.cli.output import echo, echo_json
 from holdfast.cli.sections import show_sections
+from holdfast.errors import LedgerError
 
 
 def command(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run directories, or directories of runs.")],
     out: Annotated[
-        Path | None, typer.Option("--out", help="File to write (default: report.html in the directory).")
+        Path | None,
+        typer.Option(
+            "--out", help="File to write; needed for several directories (default: report.html in the directory)."
+        ),
     ] = None,
     title: Annotated[str | None, typer.Option("--title", help="Title of the page.")] = None,
     headline: Annotated[
@@ -36,6 +40,8 @@ def command(
     if show is not None:
         show_sections(show, read_runs(directories), as_json=as_json)
         return
+    if out is None and len(runs) > 1:
+        raise LedgerError("report: expected --out FILE beside several directories; got none")
     written = write_report(directories, out or runs[0] / "report.html", title=title, failed=failed_runs(runs))
     numbers = None if headline is None else write_headlines(read_runs(directories), headline)
     if as_json:

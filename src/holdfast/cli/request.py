@@ -50,12 +50,22 @@ class NamedNetwork:
 
     def __post_init__(self) -> None:
         if (self.run is None) == (self.network.model is None):
-            raise RecipeError(f"{self.verb}: expected a RUN, or --model with --weights and --data; see --help")
+            got = "neither" if self.run is None else "both"
+            raise RecipeError(
+                f"{self.verb}: expected a RUN, or --model with --weights and --data; got {got}; see --help"
+            )
         refuse_both(self.verb, self.images)
+        self._refuse_unused_out()
         own = {name: getattr(self.network, name) for name in ("weights", "mean", "std", "name", "seed")}
         if self.run is not None and any(option is not None for option in own.values()):
             *names, last = (f"--{name}" for name in own if self.verb != "audit" or name != "seed")
             raise RecipeError(f"{self.verb}: {', '.join(names)} and {last} go with --model; got a RUN too")
+
+    def _refuse_unused_out(self) -> None:
+        """Refuse a directory for results that are kept in the run's own."""
+        same_images = self.images == ImageOptions(data_root=self.images.data_root)
+        if self.run is not None and self.run.is_dir() and same_images and self.work.out != WorkOptions().out:
+            raise RecipeError(f"{self.verb}: --out goes with --data or --model; {self.run} keeps its own results")
 
     def ready(self) -> Ready:
         """The network on its device, ready to be checked."""
@@ -122,6 +132,8 @@ def refuse_both(verb: str, images: ImageOptions) -> None:
     """Refuse two ways to choose some of the images."""
     if images.subset is not None and images.first is not None:
         raise RecipeError(f"{verb}: expected --subset or --first; got both")
+    if images.data is None and (images.size is not None or images.grey):
+        raise RecipeError(f"{verb}: --size and --grey say how to read the images of --data; got none")
 
 
 def chosen_images(images: ImageOptions) -> Images:
@@ -143,7 +155,7 @@ def _source(images: ImageOptions) -> Source | None:
 
 
 def _architecture(model: str) -> Architecture:
-    """The network of `--model`: `kind:name`, a name of the registry, or a mapping as a recipe has it."""
+    """The network of `--model`: `kind:name`, a name of the registry, or a mapping as in a recipe."""
     from holdfast.recipe.schema import FAMILIES
     from holdfast.recipe.strict import parse
     from holdfast.types import Architecture

@@ -114,7 +114,7 @@ def interrupt_on_kill() -> None:
 
 
 def mention(halved: Halved | None, subject: str) -> None:
-    """A line on stderr if memory ran out and work goes on with fewer images at once."""
+    """A line on stderr if memory ran out and work continues with fewer images at once."""
     if halved is not None:
         echo(f"{subject}: {halved}", err=True)
 

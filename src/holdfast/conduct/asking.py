@@ -21,6 +21,7 @@ from holdfast.questions.answers import WITHOUT_NETWORK, Answer, AnswerKey, Store
 from holdfast.questions.asking import BLOCK, Inquiry, answer_of, ask, digest_of, prepare
 from holdfast.questions.question import Companion, Context, Question
 from holdfast.recipe import plain
+from holdfast.recipe.foreign import KEY, place_and_fields
 from holdfast.recipe.plain import describe
 from holdfast.runs.code import TrustedCode
 from holdfast.runs.networks import fits
@@ -48,6 +49,9 @@ class Asking:
     done: int
     total: int
     halved: Halved | None = None
+
+    def __str__(self) -> str:
+        return f"{self.question.replace('_', '-')} {self.run}  {self.done} of {self.total} done"
 
 
 def ask_about(
@@ -92,8 +96,10 @@ def ask_about(
 
 
 def named(value: Any) -> tuple[str, dict[str, Any]]:
-    """Name and fields of a question as a recipe has it."""
+    """Name and fields of a question as a recipe has it; the name of third-party code is its import path."""
     ((name, fields),) = value.items() if isinstance(value, dict) else ((value, {}),)
+    if name == KEY:
+        return place_and_fields(fields)[0], dict(place_and_fields(fields)[1])
     return name, dict(fields or {})
 
 

@@ -37,6 +37,10 @@ class Checking:
     subject: Subject
     block: Block
 
+    def __str__(self) -> str:
+        name, block = f"{self.subject.run} ({self.subject.weights})", self.block
+        return f"check {name}  {block.check}  {block.done} of {block.total} images x checks"
+
 
 def check_all(ready: Ready) -> Iterator[Checking]:
     """Check all networks of a run, in the time that there is for all of them."""
@@ -46,7 +50,7 @@ def check_all(ready: Ready) -> Iterator[Checking]:
 
 
 def check_epochs(ready: Ready, job: Job) -> Iterator[Checking]:
-    """Try the checks for it on the weights that epochs left on the way, and on those of the last epoch."""
+    """Try the checks for it on the weights kept during training, and on those of the last epoch."""
     checks = job.recipe.epoch_checks
     if not checks:
         return

@@ -84,7 +84,7 @@ def fit(
         train: epochs, batch size, optimizer and all else that a recipe says of training. The precision `64-true`
             turns the network into float64.
         seed: random seed.
-        device: where to train; None for what `train.fabric` says, which is the first GPU, else the CPU.
+        device: where to train; None for what `train.fabric` says, by default the first GPU or, without one, the CPU.
         out: directory of the run, which keeps weights, metrics and what resuming needs.
         fresh: delete what that directory holds first.
         progress: draw a bar on stderr, or call a function with every record.

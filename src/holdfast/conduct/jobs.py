@@ -112,7 +112,7 @@ def subjects_of(job: Job, splits: Splits) -> list[Subject]:
 
 
 def subjects_on_the_way(job: Job, splits: Splits) -> Iterator[Subject]:
-    """The weights of the epochs that were kept on the way, one after the other."""
+    """The weights kept during training, one after the other."""
     for label in job.run.epoch_labels():
         yield _subject(job, label, job.load(label), splits)
 

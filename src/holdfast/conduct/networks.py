@@ -19,6 +19,7 @@ from holdfast.recipe import plain
 from holdfast.recipe.schema import DataRecipe, EvaluateRecipe
 from holdfast.recipe.strict import parse
 from holdfast.recipe.sweeps import read_checks
+from holdfast.report.find import trained_runs
 from holdfast.runs.card import Card, content_hash
 from holdfast.runs.code import TrustedCode, resolved
 from holdfast.runs.directory import Run, versions
@@ -55,6 +56,9 @@ def _trained(path: Path) -> bool:
 def _remembered(request: Request, path: Path, hold: Hold) -> Ready:
     """The network of a run that trained none: its `run.json` says how to build it again."""
     run = Run(path)
+    if not run.info() and (several := trained_runs(path)):
+        names = ", ".join(map(str, several[:3])) + ", ..." * (len(several) > 3)
+        raise CheckpointError(f"{path}: expected one run; got a directory of {len(several)}: {names}")
     hold(run)
     network = run.info().get("network")
     if not isinstance(network, dict):

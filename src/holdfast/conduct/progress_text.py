@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from holdfast.training.records import Step
+from holdfast.training.records import Epoch, Preparation, Step
 
 
 def step_in_words(step: Step, note: str = "") -> str:
@@ -19,3 +19,12 @@ def scores_in_words(scores: Mapping[str, float] | None) -> str:
     return "validation " + ", ".join(
         f"{name.replace('_', ' ')} {100 * value:z.1f} %" for name, value in scores.items() if name != "loss"
     )
+
+
+def training_in_words(record: Step | Epoch | Preparation) -> str:
+    """What a record of training says, in one line."""
+    if isinstance(record, Step):
+        return f"step {record.step} of {record.total}  {step_in_words(record).rstrip()}"
+    if isinstance(record, Epoch):
+        return f"epoch {record.epoch} finished  {scores_in_words(record.validation)}".rstrip()
+    return f"preparing epoch {record.epoch}" if record.epoch else "fitting the transformation"

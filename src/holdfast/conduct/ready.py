@@ -54,7 +54,7 @@ def to_device(model: Any, device: torch.device) -> None:
 
 
 def default_device() -> torch.device:
-    """The first GPU, else the CPU."""
+    """The first GPU or, without one, the CPU."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
@@ -71,10 +71,12 @@ def device_named(name: torch.device | str, where: str = "device") -> torch.devic
     Raises:
         RecipeError: if this machine has no such device.
     """
+    kind = str(name).partition(":")[0]
+    if kind not in KINDS:
+        known = ", ".join(KINDS)
+        raise RecipeError(f"{where}: expected a device of this machine, such as cpu; got '{name}' (known: {known})")
     try:
         device = torch.device(name)
-        if device.type not in KINDS:
-            raise RuntimeError(f"known: {', '.join(KINDS)}")
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         line = str(error).strip().partition("\n")[0]

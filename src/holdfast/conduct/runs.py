@@ -11,15 +11,17 @@ from typing import Any
 import torch
 
 from holdfast.conduct.asking import Asking, ask_about
+from holdfast.conduct.blame import third_party_frame
 from holdfast.conduct.checking import Checking, check_all, check_epochs
 from holdfast.conduct.jobs import Job, claim_jobs, prepared_images, subjects_of
 from holdfast.conduct.ranks import is_first
 from holdfast.conduct.ready import Ready, default_device, device_named, to_device
 from holdfast.conduct.training import Trained, Training, train, validate_before_training
 from holdfast.ensembles.of_runs import OfRuns
-from holdfast.errors import HoldfastError, LedgerError, ModelError, RecipeError, TrainingError
+from holdfast.errors import HoldfastError, LedgerError, ModelError, RecipeError, TrainingError, type_and_line
 from holdfast.halving import is_out_of_memory, release_memory
 from holdfast.promises import require_check, require_objective, require_protocol
+from holdfast.questions.promises import require_question
 from holdfast.recipe.foreign import Unresolved
 from holdfast.recipe.load import load_recipes, recipes_of
 from holdfast.recipe.schema import Recipe
@@ -42,6 +44,9 @@ class Prepared:
     job: Job
     splits: Splits
 
+    def __str__(self) -> str:
+        return f"{self.job.name}: {len(self.splits.test)} test images"
+
 
 @dataclass(frozen=True)
 class Finished:
@@ -52,6 +57,9 @@ class Finished:
     """
 
     job: Job
+
+    def __str__(self) -> str:
+        return f"{self.job.name}: finished"
 
 
 @dataclass(frozen=True)
@@ -66,6 +74,9 @@ class Failed:
     job: Job
     reason: str
 
+    def __str__(self) -> str:
+        return f"{self.job.name} failed: {self.reason}"
+
 
 @dataclass(frozen=True)
 class Reported:
@@ -76,6 +87,9 @@ class Reported:
     """
 
     path: Path
+
+    def __str__(self) -> str:
+        return f"report: {self.path}"
 
 
 Record = Prepared | Training | Trained | Checking | Asking | Finished | Failed | Reported
@@ -104,7 +118,8 @@ def run(
         only: variants to run; empty for all.
         data_root: directory with data sets.
         fresh: whether to delete what is there first.
-        device: where to train and check; None for the recipe's accelerator, and for the first GPU, else the CPU.
+        device: where to train and check; None for the recipe's accelerator, by default the first GPU or, without
+            one, the CPU.
         trust: whether the code that the recipe names may run.
 
     Yields:
@@ -148,6 +163,9 @@ def _require_methods(recipe: Recipe) -> None:
     for name in ("checks", "epoch_checks"):
         for number, check in enumerate(getattr(recipe, name)):
             require_check(check, f"{recipe.name}: {name}[{number}]")
+    for number, question in enumerate(recipe.analyses):
+        if not isinstance(question, Unresolved):
+            require_question(question, f"{recipe.name}: analyses[{number}]")
     if not isinstance(recipe.train.objective, Unresolved):
         require_objective(recipe.train.objective, f"{recipe.name}: train.objective")
 
@@ -260,10 +278,17 @@ def _run_job(job: Job, splits: Splits, device: torch.device | None) -> Iterator[
 
 def _concerns_one_run(error: Exception) -> bool:
     """Whether other runs of the recipe may still do."""
-    return isinstance(error, TrainingError | ModelError | RecipeError | LedgerError) or is_out_of_memory(error)
+    if isinstance(error, TrainingError | ModelError | RecipeError | LedgerError) or is_out_of_memory(error):
+        return True
+    return not isinstance(error, HoldfastError) and third_party_frame(error) is not None
 
 
 def _reason(error: Exception, run: str) -> str:
     """Why a run failed, in one line that does not name it: whoever shows the line does."""
     line = " ".join(str(error).split()).removeprefix(f"{run}: ") or type(error).__name__
-    return line if isinstance(error, HoldfastError) else f"out of memory ({line})"
+    if isinstance(error, HoldfastError):
+        return line
+    if is_out_of_memory(error):
+        return f"out of memory ({line})"
+    frame = third_party_frame(error)
+    return f"{type_and_line(error)}, in {frame.name} ({frame.filename}:{frame.lineno})" if frame else line

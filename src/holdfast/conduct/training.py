@@ -11,6 +11,7 @@ import torch
 
 from holdfast.attacks.transfer import Transfer
 from holdfast.conduct.jobs import Job
+from holdfast.conduct.progress_text import training_in_words
 from holdfast.conduct.ranks import is_first
 from holdfast.errors import CheckpointError, ModelError, RecipeError
 from holdfast.hierarchy import with_hierarchy
@@ -40,6 +41,9 @@ class Training:
     job: Job
     record: Step | Epoch | Preparation
 
+    def __str__(self) -> str:
+        return f"train {self.job.name}  {training_in_words(self.record)}"
+
 
 @dataclass(frozen=True)
 class Trained:
@@ -52,6 +56,9 @@ class Trained:
 
     job: Job
     new: bool
+
+    def __str__(self) -> str:
+        return f"{self.job.name}: {'trained' if self.new else 'was trained before'}"
 
 
 def validate_before_training(job: Job, splits: Splits) -> None:

@@ -107,7 +107,7 @@ def _transfer(file: File, part: Path, done: int) -> Iterator[Progress]:
                 yield Progress(file.name, done, file.size)
     if done < file.size:
         raise DataError(
-            f"{file.url}: broke off after {done} of {file.size} bytes; repeat the command to go on from there"
+            f"{file.url}: broke off after {done} of {file.size} bytes; repeat the command to continue from there"
         )
 
 
@@ -179,6 +179,6 @@ def _write(out: BinaryIO, chunk: bytes, part: Path) -> None:
     except OSError as error:
         if error.errno == errno.ENOSPC:
             raise DataError(
-                f"{part}: no space left on the device; make room and repeat the command to go on"
+                f"{part}: no space left on the device; make room and repeat the command to continue"
             ) from error
         raise DataError(f"{part}: cannot be written: {error.strerror}") from error

@@ -120,7 +120,7 @@ def _split(arrays: Arrays, part: str, suffix: str, names: tuple[str, ...], path:
 def class_names(
     arrays: Arrays, labels: list[NDArray[Any]], classes: Sequence[str] | None, path: Path, coarse: bool = False
 ) -> tuple[str, ...]:
-    """The names that an archive has, else the caller's, else the labels."""
+    """The names that an archive has or, failing that, the caller's or the labels."""
     keys = ("coarse_names",) if coarse else ("class_names", "fine_names")
     for key in keys:
         if key in arrays:

@@ -13,7 +13,7 @@ from holdfast.errors import DataError, unknown
 
 
 def data_root(explicit: str | Path | None = None) -> Path:
-    """The directory with the user's data sets: the argument, else `HOLDFAST_DATA`, else the user's cache directory."""
+    """The directory with the user's data sets: the argument, or `HOLDFAST_DATA`, or the user's cache directory."""
     if explicit is not None:
         return Path(explicit).expanduser()
     if stated := os.environ.get("HOLDFAST_DATA"):
@@ -30,7 +30,7 @@ def _cache() -> Path:
 
 
 def existing(path: str, root: Path | None) -> Path:
-    """The file or directory a source's `path` field names: in the current directory, else in the data root.
+    """The file or directory a source's `path` field names: in the current directory or, failing that, in the data root.
 
     Raises:
         DataError: when it is in neither.

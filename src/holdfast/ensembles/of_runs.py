@@ -64,8 +64,8 @@ class CompositeOfRuns:
     """Two trained networks as one, mixed with a fixed strength; there is nothing to train.
 
     Args:
-        standard: the accurate one: directory of a run on the same images (its best weights, else its last), or one
-            weights file; `{seed}` in it stands for the seed.
+        standard: the accurate one: directory of a run on the same images (its best weights or, failing that, its last),
+            or one weights file; `{seed}` in it stands for the seed.
         robust: the robust one.
         neighbours: instead of a robust network, the nearest training images.
         mixing: how the two answers become one.
@@ -118,8 +118,8 @@ class AdaptiveCompositeOfRuns:
     """Two trained networks as one, with a strength that a policy chooses for every image; the policy is trained.
 
     Args:
-        standard: the accurate one: directory of a run on the same images (its best weights, else its last), or one
-            weights file; `{seed}` in it stands for the seed.
+        standard: the accurate one: directory of a run on the same images (its best weights or, failing that, its last),
+            or one weights file; `{seed}` in it stands for the seed.
         robust: the robust one.
         mixing: how the two answers become one.
         width: factor on the published widths of the policy.

@@ -97,12 +97,12 @@ def outcomes(row: Row) -> dict[str, Mapping[str, Any]]:
 
 
 def is_worse(row: Row, new: Row) -> bool:
-    """Whether a new point is the one to keep: the first fall, else the highest loss."""
+    """Whether a new point is the one to keep: the first fall or, failing that, the highest loss."""
     return bool(row["correct"] and (not new["correct"] or new["loss"] > row["loss"]))
 
 
 def after(row: Row, new: Row, step: str) -> Row:
-    """What the ledger says of an example once a component has run: of its first fall, else of its highest loss."""
+    """What the ledger says of an example after a component: of its first fall or, failing that, of its highest loss."""
     ran = {"broke": not new["correct"], "queries": new["queries"], "seconds": new["seconds"]}
     entry = {"step": step, "access": _access(row, step), **ran}
     kept = new if is_worse(row, new) else row

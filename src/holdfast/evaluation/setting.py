@@ -116,7 +116,7 @@ class Setting:
         return hashlib.blake2b(self.split.index[self.order].numpy().tobytes(), digest_size=8).hexdigest()
 
     def blocks(self, size: int | None = None) -> list[range]:
-        """The places of each block of this size or else the recipe's: work that no order or resume point changes."""
+        """The places of each block of this size (default: the recipe's): work that no order or resume point changes."""
         size, count = size or self.how.block, len(self.order)
         return [range(start, min(start + size, count)) for start in range(0, count, size)]
 

@@ -25,7 +25,7 @@ from holdfast.lipschitz.dense import OrthogonalMatrices, filled
 class OrthogonalConvolution(nn.Module):
     """A convolution of stride 1 with cyclic padding, all of whose singular values are 1: 1-Lipschitz in l2.
 
-    With fewer outputs than inputs it is orthogonal in its rows, else it keeps every norm.
+    With fewer outputs than inputs it is orthogonal in its rows, otherwise it keeps every norm.
 
     Args:
         inputs: channels of the input.

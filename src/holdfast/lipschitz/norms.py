@@ -41,8 +41,8 @@ class OperatorNorm:
 
     Args:
         upper: never below the norm, up to rounding.
-        estimate: never above the norm: `upper` where that is exact, else the result of power iteration; None if it was
-            not requested.
+        estimate: never above the norm: `upper` where that is exact, otherwise the result of power iteration; None if it
+            was not requested.
         rounding: how much the norm may lie above `upper` because float64 rounds.
     """
 

@@ -1,4 +1,4 @@
-"""What an objective wants of the training loop besides being called."""
+"""What an objective needs of the training loop beyond being called."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _no_alarm() -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Hooks:
-    """What an objective wants of the training loop besides being called; by default, nothing.
+    """What an objective needs of the training loop beyond being called; by default, nothing.
 
     The objective of a recipe is only its fields. One that remembers something from batch to batch, such as centroids,
     starts a module that does; called without being started it does what it would do on the first batch. That module

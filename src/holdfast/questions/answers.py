@@ -141,13 +141,18 @@ class Answers(Sequence[Answer]):
     def __iter__(self) -> Iterator[Answer]:
         return iter(self.each)
 
+    def __str__(self) -> str:
+        from holdfast.questions.foreign import presented_by_name
+        from holdfast.show.terminal import to_text
+
+        return to_text(presented_by_name(self)) if self.each else "no answers"
+
     def _repr_html_(self) -> str:
         """What the question presents, in a notebook."""
-        from holdfast.families import QUESTIONS
-        from holdfast.questions.presenting import presented
+        from holdfast.questions.foreign import presented_by_name
         from holdfast.show.page import to_html
 
-        return to_html(presented(QUESTIONS[self.each[0].key.question], self), self.labels) if self.each else ""
+        return to_html(presented_by_name(self), self.labels) if self.each else ""
 
     def names(self) -> list[str]:
         """A name for each answer: run and weights, and what else tells them apart."""
@@ -221,12 +226,13 @@ class Store:
         return Answer(key, self.records(key), self._rows(key))
 
     def read_all(self) -> list[Answer]:
-        """All answers, in the order of their files' names.
+        """All answers by question, those about more images later.
 
         Raises:
             LedgerError: if a file is not what holdfast wrote.
         """
         kept = [_read(file) for file in sorted((self.run / DIRECTORY).glob("*.json"))]
+        kept.sort(key=lambda one: (one[0].question, one[0].weights, one[0].examples))
         return [Answer(key, records, self._rows(key)) for key, records in kept]
 
     def earlier(self) -> list[str]:

@@ -17,6 +17,7 @@ from holdfast.errors import RecipeError
 from holdfast.halving import BatchSize
 from holdfast.modes import evaluating
 from holdfast.questions.answers import Answer, AnswerKey, Store
+from holdfast.questions.promises import require_measurement
 from holdfast.questions.question import (
     Context,
     InRecords,
@@ -63,12 +64,16 @@ def prepare(question: Question, context: Context) -> Prepared:
     Raises:
         RecipeError: if the question does not fit the run.
     """
+    name = type(question).__name__
     if not isinstance(question, Preparing):
+        require_measurement(question, name)
         return Prepared(cast("PerExample | InRecords", question))
     try:
-        return question.prepared(context)
+        prepared = question.prepared(context)
     except ValueError as error:
-        raise RecipeError(f"{type(question).__name__}: {error}") from error
+        raise RecipeError(f"{name}: {error}") from error
+    require_measurement(prepared.measurement, f"{name}.prepared")
+    return prepared
 
 
 def digest_of(split: Split) -> str:
@@ -127,8 +132,21 @@ def _measured(inquiry: Inquiry, measurement: PerExample, rows: Sequence[int]) ->
     rng = Streams(inquiry.key.seed, inquiry.key.question, piece.index)
     with evaluating(inquiry.model):
         columns = measurement.measure(inquiry.model, x.to(inquiry.where), y.to(inquiry.where.device), rng=rng)
+    _require_columns(columns, measurement, len(piece), inquiry.key.question)
     own = {"example": piece.index.tolist(), "label": piece.y.tolist()}
     return {**own, **{name: values.detach().tolist() for name, values in columns.items()}}
+
+
+def _require_columns(columns: Any, measurement: PerExample, count: int, question: str) -> None:
+    """Refuse columns that a question does not state, and such as have no value for each example."""
+    stated = ", ".join(measurement.columns) or "none"
+    if not isinstance(columns, Mapping) or {*columns} != {*measurement.columns}:
+        got = (", ".join(columns) or "none") if isinstance(columns, Mapping) else type(columns).__name__
+        raise RecipeError(f"question {question}: expected measure to return its columns, {stated}; got {got}")
+    for name, values in columns.items():
+        if not isinstance(values, Tensor) or values.shape[:1] != (count,):
+            got = f"shape {tuple(values.shape)}" if isinstance(values, Tensor) else type(values).__name__
+            raise RecipeError(f"question {question}: expected {name} to be a tensor with {count} values; got {got}")
 
 
 def _ask_records(

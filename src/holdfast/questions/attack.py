@@ -21,9 +21,10 @@ def check_budget(norm: str | None, eps: float | None) -> None:
 
 
 def chosen_attack(context: Context, norm: str | None, eps: float | None) -> Ascent:
-    """The usual attack within a budget; without one the run's own, else the usual one. It looks for the highest loss.
+    """The usual attack within a budget; without one the run's own or, failing that, the usual one.
 
-    The run's own is its first iterated gradient attack, or the usual one in the threat of its first attack.
+    It looks for the highest loss. The run's own is its first iterated gradient attack, or the usual one in the threat
+    of its first attack.
     """
     from holdfast.attacks.usual import own_or_usual, usual
     from holdfast.families import THREATS

@@ -37,7 +37,7 @@ VALUES = {
 
 CAPTION = "Mean probability of the likeliest and of the true class, and right answers"
 EXPLANATION = (
-    "How sure the network is of its answer, right or wrong, and how much of that belongs to the true class: on clean "
+    "How sure the network is of its answer, correct or not, and how much of that belongs to the true class: on clean "
     "images, at random points within the stated distance, and after one step of PGD of that length. A network that "
     "stays almost certain everywhere has a flat loss wherever an attack starts, which may be due to masked gradients; "
     "one trained against attacks is less sure, which is honest. Neither is a verdict: `holdfast audit` gives those."

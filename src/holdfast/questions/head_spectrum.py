@@ -26,8 +26,9 @@ WHO = "head spectrum"
 EXPLANATION = (
     "Directions of feature space in the order of their energy, the mean square of the features along them, and the "
     "share of the last layer's squared norm that lies along each. Gradient descent on the last layer moves its weights "
-    "in proportion to the features, so that directions of little energy keep what they began with; methods that "
-    "rescale coordinates fill them. Weights there do nothing for these images and something for perturbed ones."
+    "in proportion to the features, so that directions of little energy keep their initial weights; methods that "
+    "rescale coordinates fill them. Such weights hardly change the logits of these images, but do change those of "
+    "perturbed ones."
 )
 
 

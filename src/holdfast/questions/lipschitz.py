@@ -24,8 +24,8 @@ IMAGES = 1_000
 ROUNDING = 1e-9
 """By how much the slopes of a linear network may lie above its bound, relative to it, because both are rounded."""
 EXPLANATION = (
-    "How much longer a change of the image can become on its way to the logits. The product takes the norm of each "
-    "layer by itself; the bound counts neighbouring linear layers as one; the lower bound is the steepest slope that a "
+    "How much the network can amplify a change of its input. The product takes the norm of each layer by itself; the "
+    "bound counts neighbouring linear layers as one; the lower bound is the steepest slope that a "
     "search found. The truth lies between the last two, and bounds of networks of different kinds do not compare. "
     "Local slopes are about images: the mean gradient norm of the loss, and, as a median over images that are right, "
     "the gradient norm of the margin divided by the margin: the inverse of the distance to the boundary in first order."

@@ -22,8 +22,8 @@ SHARES = (0.5, 0.9, 0.99)
 """Of the energy, for the table."""
 EXPLANATION = (
     "The mean magnitude of the cosine transform over images and channels, and, along the diagonal, from the mean of an "
-    "image (frequency 0) to its finest checks. Frequencies with hardly any energy are irrelevant to the labels: what a "
-    "network's weights are there does not matter for these images, and does for perturbed ones."
+    "image (frequency 0) to the finest checkerboard. Frequencies with hardly any energy are irrelevant to the labels: "
+    "a network's weights at these frequencies matter only for perturbed images."
 )
 NAMED = 3
 """Runs on the same images whose names stand together; more are counted."""

@@ -73,7 +73,7 @@ def require_fit_data(fit: TransformFit | None, data: DataRecipe, checks: tuple[C
 
 
 def fitting_attack(fit: TransformFit, checks: tuple[Check, ...]) -> Attack | None:
-    """The adversary of a fit: its own, else the first attack among the checks."""
+    """The adversary of a fit: its own or, failing that, the first attack among the checks."""
     attacks: list[Any] = [check for check in checks if is_attack(check) and not isinstance(check, Transfer)]
     return next(iter(attacks), None) if fit.attack is None else fit.attack
 

@@ -22,6 +22,8 @@ from pydantic_core import PydanticCustomError
 
 from holdfast.errors import HoldfastError, RecipeError, unknown
 from holdfast.promises import broken_promise
+from holdfast.questions.promises import broken_question
+from holdfast.questions.question import Question
 from holdfast.recipe.foreign import KEY, PLACE, Unresolved, method_at, names_code, names_package, place_and_fields
 from holdfast.recipe.schema import FAMILIES, Seconds, hints_of
 from holdfast.recipe.values import as_number, as_options, as_seconds, as_sequence, in_short, problem_at
@@ -247,7 +249,8 @@ def _is_object(value: Any) -> bool:
 
 def _require_protocol(kind: Any, value: Any, *key: Any) -> Any:
     """An object of Python, or a method at a key, that satisfies the protocol of a family."""
-    if problem := broken_promise(kind, value):
+    problem = broken_question(value) if kind is Question else broken_promise(kind, value)
+    if problem:
         raise problem_at(problem, *key)
     return value
 

@@ -16,7 +16,7 @@ __all__ = ["RunData", "read_run", "read_runs", "render", "write_own_report", "wr
 
 
 def write_report(
-    runs: Sequence[Path], out: Path, *, title: str | None = None, failed: Mapping[str, str] | None = None
+    runs: Sequence[Path | str], out: Path | str, *, title: str | None = None, failed: Mapping[str, str] | None = None
 ) -> Path:
     """Write one HTML page on one run, or on several side by side; the first is the one others are compared with.
 
@@ -34,9 +34,10 @@ def write_report(
     Raises:
         LedgerError: a run directory is missing, incomplete or damaged.
     """
-    if out.is_dir():
-        raise LedgerError(f"{out}: expected the name of a file to write the report to, got a directory")
-    return _write(render(read_runs(runs), title=title, failed=failed), out)
+    page = Path(out)
+    if page.is_dir():
+        raise LedgerError(f"{page}: expected the name of a file to write the report to, got a directory")
+    return _write(render(read_runs([Path(run) for run in runs]), title=title, failed=failed), page)
 
 
 def write_own_report(run: Path) -> Path:

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from holdfast.errors import RecipeError
 from holdfast.families import QUESTIONS
+from holdfast.questions.foreign import UNLOADED, question_named, stored_values
 from holdfast.questions.presenting import presented
 from holdfast.questions.question import Needs
 from holdfast.registry import one_line
@@ -16,10 +17,6 @@ from holdfast.report.runs import RunData, answers_of, of_stored_answers
 from holdfast.show.html import parts_of
 from holdfast.show.items import Item
 
-UNINSTALLED = (
-    "There are answers to '{}', which no installed package presents; install the package that declares their question "
-    "as an entry point of holdfast.questions."
-)
 UNPRESENTED = "The question {} of package {} cannot present its answers: {}."
 
 
@@ -52,7 +49,7 @@ class StoredAnswers:
     def title(self) -> str:
         """The heading of the question; its name where no code presents it."""
         try:
-            return str(QUESTIONS[self.question].title)
+            return str(question_named(self.question).title)
         except (KeyError, RecipeError, AttributeError):
             return f"Question {self.question}"
 
@@ -62,14 +59,16 @@ class StoredAnswers:
         if not len(answers := answers_of(runs, self.question)):
             return
         try:
-            question = QUESTIONS[self.question]
+            question = question_named(self.question)
         except KeyError:
-            yield UNINSTALLED.format(self.question)
+            yield UNLOADED.format(self.question)
+            yield from stored_values(answers)
             return
         except RecipeError as error:
             yield f"These answers cannot be presented: {error}."
             return
-        if package := QUESTIONS.package(self.question):
+        module, third_party, _ = self.question.partition(":")
+        if package := module if third_party else QUESTIONS.package(self.question):
             yield from self._of_package(package, lambda: presented(question, answers), [run.label for run in runs])
             return
         with of_stored_answers(self.title):

@@ -1,7 +1,7 @@
 """Certificates, and networks between proof and attack.
 
 A certificate of the network bounds its robust accuracy from below, attacks bound it from above; the truth lies between
-the two. A certificate that reaches beyond an attack is an error. A certificate of a smoothed network speaks of another
+the two. A certificate that reaches beyond an attack is an error. A certificate of a smoothed network is about another
 classifier, so that no attack here bounds it.
 """
 
@@ -49,9 +49,9 @@ BETWEEN_GUIDE = Note(
     "about the same examples, so that the robust accuracy lies in the shaded area."
 )
 SMOOTHED = Note(
-    "Certificates of a smoothed network have no attack line. They speak of the network averaged over noise, the "
-    "attacks here of the network itself, so that neither bounds the other. They hold for each image with the "
-    "probability that the certifier was asked for."
+    "Certificates of a smoothed network have no attack line. They are about the network averaged over noise; the "
+    "attacks here are on the network itself, so that neither bounds the other. Certificates hold for each image with "
+    "the probability that the certifier was asked for."
 )
 
 

@@ -1,4 +1,4 @@
-"""Class by class: accuracy in each check, and what is taken for what."""
+"""Class by class: accuracy in each check, and which classes are confused."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from holdfast.show.table import Cell, Table
 LIMIT = 40  # classes in a table; more are not read by anyone
 
 
-CONFUSION = Note("Which class is taken for which, on clean images and in the strongest check of each run.")
+CONFUSION = Note("Which classes are confused, on clean images and in the strongest check of each run.")
 TOO_MANY = Note("There are too many classes to show the whole matrix.", "missing")
 
 
@@ -41,7 +41,7 @@ class ClassAccuracies:
 
 @dataclass(frozen=True, kw_only=True)
 class Confusion:
-    """Which class is taken for which."""
+    """Which classes are confused with each other."""
 
     title: ClassVar = "Confusion"
     needs: ClassVar = Needs.ROWS
@@ -65,7 +65,7 @@ def class_table(run: RunData, frame: pl.DataFrame, labels: Sequence[int]) -> Tab
         here = [(results.get((check.name, label)), (check.name, label) in waiting) for label in labels]
         cells = [Cell(NOT_RUN) if row is None else _accuracy(row["accuracy"], bound) for row, bound in here]
         rows.append((check.name, cells))
-    about = "percent right of each class; the stronger the colour, the larger the drop"
+    about = "percent correct in each class; the stronger the colour, the larger the drop"
     about += "; ≤ where the check is unfinished" if waiting else ""
     caption = f"{run.label}, {run.weights[0]} weights: {about}."
     return Table(caption, "Check", [run.class_name(label) for label in labels], rows, style="dense")
@@ -109,9 +109,9 @@ def _mistakes(run: RunData, rows: pl.DataFrame) -> str:
     confused = rows.filter((pl.col("prediction") >= 0) & (pl.col("prediction") != pl.col("label")))
     wrong = [(n, a, b) for a, b, n in confused.group_by("label", "prediction").len().iter_rows()]
     if not wrong:
-        return "No class is taken for another."
+        return "No class is predicted as another."
     top = sorted(wrong, key=lambda mistake: (-mistake[0], *mistake[1:]))[:5]
-    parts = [f"{run.class_name(a)} taken for {run.class_name(b)} ({count(n)}×)" for n, a, b in top]
+    parts = [f"{run.class_name(a)} predicted as {run.class_name(b)} ({count(n)}×)" for n, a, b in top]
     return "Most frequent mistakes: " + ", ".join(parts) + "."
 
 

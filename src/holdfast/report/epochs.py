@@ -1,4 +1,4 @@
-"""How accuracy changes during training, for runs that kept the weights of epochs on the way."""
+"""How accuracy changes during training, for runs that kept weights during training."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from holdfast.show.numbers import percent
 from holdfast.show.table import Cell, Table
 
 GUIDE = (
-    "Accuracy of the weights that epochs left on the way, on the test images; over several seeds the mean, with the "
-    "lowest and the highest. Choosing an epoch by these numbers would be choosing by test images."
+    "Accuracy of the weights kept during training, on the test images; over several seeds the mean, with the lowest "
+    "and the highest. Choosing an epoch by these numbers would be choosing by test images."
 )
 
 ByEpoch = Mapping[int, float]
@@ -32,7 +32,7 @@ ByEpoch = Mapping[int, float]
 
 @dataclass(frozen=True, kw_only=True)
 class Epochs:
-    """Accuracy of the weights that epochs left on the way, see `train.keep_every`."""
+    """Accuracy of the weights kept during training, see `train.keep_every`."""
 
     title: ClassVar = "Accuracy during training"
     needs: ClassVar = Needs.ROWS

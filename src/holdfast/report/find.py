@@ -13,12 +13,12 @@ from holdfast.json_text import parse_json_object
 
 
 def find_runs(paths: Sequence[Path]) -> list[Path]:
-    """The run directories among and below the paths, in the order of their recipe, else of name."""
+    """The run directories among and below the paths, in the order of their recipe or, failing that, of their names."""
     runs: list[Path] = []
     for path in paths:
         below = [path] if (path / "ledger").is_dir() else [p.parent for p in path.rglob("ledger") if p.is_dir()]
         if not below:
-            reason = "no results in it" if path.is_dir() else "no such directory"
+            reason = "no results in it" if path.is_dir() else "a file" if path.exists() else "no such directory"
             raise LedgerError(f"{path}: expected a run directory, or a directory of runs; {reason}")
         runs += [run for run in sorted(below, key=_order) if run not in runs]
     return runs

@@ -35,7 +35,7 @@ class FirstAnswers:
         classes: fewest classes for which it is shown.
     """
 
-    title: ClassVar = "Accuracy of the first answers"
+    title: ClassVar = "Top-k accuracy"
     needs: ClassVar = Needs.ROWS
 
     k: int = 5

@@ -172,9 +172,10 @@ def _dash(number: int) -> int:
 
 
 def words(points: Sequence[Point], lines: Sequence[Mixture]) -> str:
-    """Who is not beaten in both at once, and whether a mixture beats both of its ends."""
+    """Which runs are Pareto-optimal, and whether a mixture beats both of its ends."""
     front = [point.label for point in points if not any(_beats(other, point) for other in points)]
-    front_sentence = f"Not beaten in both by another run: {', '.join(front)}." if len(points) > 1 else ""
+    front_words = f"Pareto-optimal runs (no other is as good in both and better in one): {', '.join(front)}."
+    front_sentence = front_words if len(points) > 1 else ""
     return " ".join(filter(None, [front_sentence, *(_of_line(one) for one in lines)]))
 
 
@@ -190,8 +191,8 @@ def _of_line(one: Mixture) -> str:
     both = max(one.summary.strengths, key=lambda at: min(at.clean.value - clean, at.worst.value - robust))
     lost = [max(0.0, best - got) for best, got in ((clean, both.clean.value), (robust, both.worst.value))]
     return (
-        f"Mixtures of {one.who} come nearest to the better of the two networks in both at {_at(both)}: "
-        f"{_points(lost[0])} less on clean images and {_points(lost[1])} less under attack."
+        f"Compared with the better network in each accuracy, mixtures of {one.who} lose least at {_at(both)}: "
+        f"{_points(lost[0])} on clean images and {_points(lost[1])} under attack."
     )
 
 

@@ -61,7 +61,7 @@ class Proof:
 
     @property
     def smoothed(self) -> bool:
-        """Whether it speaks of the network averaged over noise."""
+        """Whether it is about the network averaged over noise."""
         return is_smoothed(self.check.traits.certifies)
 
     @property
@@ -165,7 +165,7 @@ def certified_tables(runs: Sequence[RunData], proofs: Sequence[Proof], radii: Se
         shown = radii or round_radii(max(one.summary["largest"] for one in chosen))
         rows = [(one.heading(runs), [one.share(radius).cell() for radius in shown]) for one in chosen]
         where = f"within a radius in {norm_sign(norm)}"
-        caption = f"Certified accuracy: share of the examples that are right and hold {where}."
+        caption = f"Certified accuracy: share of the examples that are classified correctly and certified {where}."
         tables.append(Table(caption, "Certificate", [f"r = {short(radius)}" for radius in shown], rows))
     return tables
 

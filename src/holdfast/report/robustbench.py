@@ -143,7 +143,7 @@ def _is_published(check: Check) -> bool:
 
 
 def _sha256(run: RunData) -> str | None:
-    """The hash that `run.json` has of the main weights, else the digits that the ledger has."""
+    """The hash that `run.json` has of the main weights or, failing that, the digits in the ledger."""
     entry = run.section("weights").get(run.weights[0])
     recorded = entry.get("sha256") if isinstance(entry, dict) else None
     digits: list[str] = run.main_rows["weights_hash"].drop_nulls().head(1).to_list()

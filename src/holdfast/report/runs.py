@@ -46,7 +46,7 @@ class RunData:
         verdicts: on whether the numbers can be trusted, as stored; empty when nobody asked.
         graded: rows of corruptions by kind and severity.
         graded_galleries: their images.
-        epoch_rows: rows of weights that epochs left on the way.
+        epoch_rows: rows of weights kept during training.
         answered: answers to questions, as stored.
         outdated: names of questions whose answers an earlier version stored in another form.
     """
@@ -199,7 +199,7 @@ def _refuse_missing(path: Path) -> None:
     if gone:
         raise LedgerError(
             f"{gone[0]}: was written and is missing; restore it, repeat the command that wrote it, or delete its lines "
-            f"in {gone[0].parent / files.CHECKSUMS} to go on without it"
+            f"in {gone[0].parent / files.CHECKSUMS} to continue without it"
         )
 
 

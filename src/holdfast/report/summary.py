@@ -21,7 +21,7 @@ from holdfast.results.summaries import accuracies
 from holdfast.results.worst_case import largest
 from holdfast.show.items import Card, Item, Note
 from holdfast.show.names import norm_sign
-from holdfast.show.numbers import count, listed, percent, several, short
+from holdfast.show.numbers import SPACE, count, listed, percent, several, short
 from holdfast.traits import is_smoothed
 from holdfast.trust.chance import better_than_chance, chance_warnings
 
@@ -104,7 +104,7 @@ def _details(run: RunData, clean: Share | None, changed: Mapping[str, Share]) ->
     if clean:
         lines.append(_near(clean, changed))
     below = [name for name, share in changed.items() if share.value < HALF]
-    lines.append(f"Fewer than half right {_where(below, checks)}.")
+    lines.append(f"Below 50{SPACE}% accuracy {_where(below, checks)}.")
     if waiting := [name for name, share in changed.items() if share.bound]:
         lines.append(f"Unfinished, so that only an upper bound is known, {_where(waiting, checks)}.")
     attacks = {check.name for check in run.main_checks if check.attack}

@@ -49,7 +49,7 @@ def verdicts_on(run: RunData) -> Sequence[Verdict]:
 
 def trust_table(run: str, weights: str, verdicts: Sequence[Verdict]) -> Table:
     """Every verdict on some weights of a run, with its remedy."""
-    caption = f"What makes the number of an attack meaningless, tested on {run} ({weights} weights)."
+    caption = f"Whether the results of attacks can be trusted, tested on {run} ({weights} weights)."
     rows = [(verdict.condition, _cells(verdict)) for verdict in verdicts]
     return Table(caption, "Condition", ("Verdict", "Finding", "What to do"), rows, style="wordy")
 

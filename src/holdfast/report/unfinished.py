@@ -49,9 +49,9 @@ class Gap:
 
 
 GUIDE = (
-    "Not everything was run. Numbers that what is missing could lower are marked “at most”; their intervals allow for "
-    "every outcome of the examples in question. Repeat the command that made them to go on; where a reason is given, "
-    "the attack could not run on these examples and has shown nothing about them."
+    "Not everything was run. Numbers that missing results could lower are marked “at most”; their intervals allow for "
+    "every outcome of the examples in question. To continue, repeat the command that produced them; where a reason is "
+    "given, the attack could not run on these examples and has shown nothing about them."
 )
 
 

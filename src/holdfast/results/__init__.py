@@ -1,4 +1,4 @@
-"""Results: the ledger of a run, and what its rows say together.
+"""Results: the ledger of a run, and summaries of its rows.
 
 Everything that a report says is a query on these rows. No module here loads torch.
 """

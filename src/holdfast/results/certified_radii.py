@@ -1,4 +1,4 @@
-"""What the certificates of a ledger say together: certified accuracy, average radius, area, and who refutes them.
+"""Summaries of the certificates of a ledger: certified accuracy, average radius, area, and who refutes them.
 
 All functions take rows of a ledger and look at those with a radius. An example counts as certified at a radius if the
 answer is right and the certificate reaches that far. A certifier that abstains gives no answer, and so no right one.

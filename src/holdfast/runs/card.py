@@ -112,7 +112,7 @@ class Card:
     hierarchy: Hierarchy | None = None
 
     def check(self, state: Mapping[str, Tensor]) -> None:
-        """Refuse weights that are not those that the file speaks of.
+        """Refuse weights that are not those that the file describes.
 
         Raises:
             CheckpointError: if they were changed.
@@ -132,7 +132,7 @@ def path_of(path: str, seed: int) -> Path:
 
 
 def read_card(path: Path | str) -> Card:
-    """What the weights of a run's directory (the best, else the last) or of one file say; nothing is built.
+    """What the weights of a run's directory (the best or, failing that, the last) or of one file say; nothing is built.
 
     Raises:
         CheckpointError: if the file was not written by holdfast, or is damaged.

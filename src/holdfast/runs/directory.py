@@ -94,7 +94,7 @@ class Run:
         return [label for n, label in enumerate(stored) if contents[label] not in [contents[o] for o in stored[:n]]]
 
     def epoch_labels(self) -> list[str]:
-        """The weights of epochs that were kept on the way, in the order of training."""
+        """The weights kept during training, in the order of their epochs."""
         names = {path.stem: epoch_of(path.stem) for path in self.path.glob("epoch-*.safetensors")}
         return [epoch_label(epoch) for epoch in sorted(epoch for epoch in names.values() if epoch is not None)]
 
@@ -192,8 +192,8 @@ class Run:
         for path in paths:
             if files.is_missing(path):
                 raise CheckpointError(
-                    f"{path}: was written and is missing; restore it, delete its lines in {files.CHECKSUMS} to go on "
-                    "without it, or start over with --fresh"
+                    f"{path}: was written and is missing; restore it, delete its lines in {files.CHECKSUMS} to "
+                    "continue without it, or start over with --fresh"
                 )
 
     def begun(self) -> bool:

@@ -19,8 +19,8 @@ def start_from(
 
     Args:
         model: the network.
-        init_from: directory of the other run (its best weights, else its last) or one weights file; `{seed}` in it
-            stands for the seed.
+        init_from: directory of the other run (its best weights or, failing that, its last) or one weights file;
+            `{seed}` in it stands for the seed.
         seed: of the run that is to start.
         run: that run; what its `run.json` says it started from before must be the same.
         fresh: a part of the network that keeps its weights, such as the head, so that the other run may have had other

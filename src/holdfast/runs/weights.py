@@ -28,7 +28,7 @@ class Loaded:
 
 
 def load_model(path: Path | str, *, trust: TrustedCode = False, of: Architecture | None = None) -> Loaded:
-    """Rebuild a model from a run's directory (its best weights, else its last) or from one weights file.
+    """Rebuild a model from a run's directory (its best weights or, failing that, its last) or from one weights file.
 
     Args:
         path: directory or file.

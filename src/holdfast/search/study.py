@@ -29,7 +29,7 @@ JOURNAL = "search.journal"
 BEAT = 30
 """Seconds between two signs of life of a trial in a database."""
 GRACE = 180
-"""Seconds without a sign of life after which such a trial is lost and its values are tried again."""
+"""Seconds without a heartbeat after which such a trial is lost and its values are tried again."""
 IDENTITY = "plan"
 
 

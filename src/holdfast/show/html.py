@@ -111,7 +111,7 @@ def _parts(items: Iterable[Item], labels: Sequence[str], name: str, numbers: str
 
 
 def _numbers(parts: Sequence[Part], place: int) -> str:
-    """Where the numbers of a chart are: in what follows it below the same heading, else in what stands before it."""
+    """Where the numbers of a chart are: in what follows it below the same heading or, failing that, before it."""
     following = itertools.takewhile(lambda part: part.kind != "heading", parts[place:])
     candidates = [part for part in (*following, *reversed(parts[:place])) if part.kind in NUMBERS]
     return candidates[0].identifier if candidates else ""

@@ -62,9 +62,9 @@ def _lines(item: Item, *, folded: bool) -> Iterator[tuple[str, str]]:
     elif isinstance(item, Note) and item.tone != "guide":
         yield str(item), "dim" if item.tone == "missing" else ""
     elif isinstance(item, Details) and folded and not item.open:
-        yield f"{item.summary.removesuffix('.')}: see the report or --json.", "dim"
+        yield f"{item.summary.removesuffix('.')}: in the report and in --json.", "dim"
     elif isinstance(item, Choice) and folded:
-        yield f"{', '.join(name for name, _ in item.options)}: see the report or --json.", "dim"
+        yield f"{', '.join(name for name, _ in item.options)}: in the report and in --json.", "dim"
 
 
 def to_text(items: Iterable[Item]) -> str:

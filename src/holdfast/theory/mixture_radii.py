@@ -128,7 +128,7 @@ def gradient_ratio_radius(
 
     For every other class the largest :math:`\epsilon` with :math:`\epsilon \sum_{k \in \{i, j\}} (C^{(1)}_k + \alpha
     C^{(2)}_k) \le |z_i - z_j|`, where :math:`K_k = |f_k(x)| + M_k \epsilon` bounds a logit within the ball. Where
-    :math:`m^h_k = 0` nothing is proved. It speaks of :math:`\epsilon_c = 0`.
+    :math:`m^h_k = 0` nothing is proved. It is about :math:`\epsilon_c = 0`.
 
     Args:
         g: logits, (N, K).

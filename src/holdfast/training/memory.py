@@ -2,7 +2,7 @@
 
 A step on two halves of a batch is not the step on the batch: batch normalisation takes its statistics over the batch,
 objectives such as CURE, AWP and center losses mix its examples, and even where neither does, the sums are rounded in
-another order. Evaluation, whose results do not depend on the batch, goes on with a smaller one, see `halving`.
+another order. Evaluation, whose results do not depend on the batch, continues with a smaller one, see `halving`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def without_smaller_batch(where: str, batch_size: int, *, saved: bool) -> Iterat
     Args:
         where: run, step and epoch.
         batch_size: images of a batch.
-        saved: whether there is a state to go on from.
+        saved: whether there is a state to continue from.
 
     Raises:
         TrainingError: in its place.
@@ -31,7 +31,7 @@ def without_smaller_batch(where: str, batch_size: int, *, saved: bool) -> Iterat
     except Exception as error:
         if not is_out_of_memory(error):
             raise
-        resumed = "it goes on from the state that was saved last" if saved else "nothing was saved before"
+        resumed = "it continues from the state that was saved last" if saved else "nothing was saved before"
         raise TrainingError(
             f"{where}: out of memory with a batch of {batch_size} images. The weights depend on train.batch_size, so "
             f"that it is not lowered for you: free memory and repeat the command ({resumed}), or train anew with "

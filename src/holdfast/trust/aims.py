@@ -20,7 +20,7 @@ from holdfast.trust.verdict import Verdict
 from holdfast.types import Attack, Classifier
 from holdfast.wrappers import Defence, network, replaced
 
-ONE_PIECE = "the network is no composite and behind no wrapper that holdfast knows, so that it has no parts to aim at"
+ONE_PIECE = "the network is neither a composite nor behind a known wrapper, so that it has no parts to aim at"
 
 
 def other_losses(case: Case) -> Verdict:

@@ -82,13 +82,13 @@ def audit(
     seed: int = 0,
     at_chance: bool | None = None,
 ) -> Iterator[Verdict]:
-    """Every condition that can make the number of an attack meaningless, one verdict each, in the order of `FLAGS`.
+    """Every condition under which an attack's result cannot be trusted, one verdict each, in the order of `FLAGS`.
 
     Args:
         model: images in [0, 1] to logits; a module is put in eval mode for the time.
         x: images, (N, ...), of the device and type that the model takes; 64 are enough to see gross trouble.
         y: labels, (N,).
-        threat: what the adversary may do; None for the attack's, or else 8/255 in linf.
+        threat: what the adversary may do; None for the attack's or, without an attack, 8/255 in linf.
         attack: the white-box attack whose number is in question; None for APGD on the cross entropy with 50 steps (in
             l1 100 steps and 5 restarts).
         surrogate: another network to transfer attacks from, or several by name; None for a student of the model.

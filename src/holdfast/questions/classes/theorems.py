@@ -31,7 +31,7 @@ def _propositions(
     if not applicable:
         yield beginning + f"no proposition applies: {_why_not(delta_v, delta_d, record)}."
     for one in applicable:
-        holds = "holds" if one["conclusion"] else "FAILS, which contradicts its proof"
+        holds = "holds" if one["conclusion"] else "is violated, which should be impossible (please report it)"
         yield beginning + f"proposition {one['name']} applies and {holds}: {CONCLUSIONS[one['name']]}."
 
 

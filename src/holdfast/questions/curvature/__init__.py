@@ -1,4 +1,4 @@
-"""The question of curvature: how the loss bends at each image, and right answers under noise."""
+"""The question of curvature: how the loss bends at each image, and accuracy under noise."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OF_CURVATURE = {
 
 @dataclass(frozen=True, kw_only=True)
 class Curvature:
-    r"""Curvature: how strongly the loss bends at each image, and how that goes with right answers under noise.
+    r"""Curvature: how strongly the loss bends at each image, and how it relates to accuracy under noise.
 
     .. math:: \Lambda(x) = \sum_i \lambda_i^2 = E\,\|H \varepsilon\|^2, \qquad \varepsilon \sim N(0, I)
 
@@ -98,7 +98,7 @@ class Curvature:
 
     @staticmethod
     def present(answers: Answers) -> Iterator[Item]:
-        """Curvature of each network in one row, its distribution, and how it goes with right answers under noise."""
+        """Curvature of each network in one row, its distribution, and how it relates to accuracy under noise."""
         from holdfast.questions.curvature.presentation import presentation
 
         return presentation(answers)

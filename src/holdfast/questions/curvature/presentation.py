@@ -37,7 +37,7 @@ EXPLANATION = (
 )
 CORRELATIONS = (
     "The correlation of groups is that of the number of right copies with the mean curvature of its group, as in the "
-    "paper; that of images takes every image for itself and is mostly weaker."
+    "paper; that of images treats every image separately and is usually weaker."
 )
 
 

@@ -1,4 +1,4 @@
-"""Curvature of many examples in few numbers, and how it goes with right answers under noise; without torch.
+"""Curvature of many examples in few numbers, and how it relates to accuracy under noise; without torch.
 
 Reference:
     Nguyen et al., Training More Robust Classification Model via Discriminative Loss and Gaussian Noise Injection, TMLR,

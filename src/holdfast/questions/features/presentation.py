@@ -33,14 +33,14 @@ MAPS = {"tsne": "t-SNE", "pca": "PCA", "umap": "UMAP"}
 PENULTIMATE = "penultimate"
 EXPLANATION = (
     "How well each layer separates the classes, in the full space of its features (stages are averaged over space). "
-    "The silhouette goes from −1 to 1; it is near 0 where classes lie in each other. Nearest centroid is the share of "
-    "the images that lie nearest to the mean of the other images of their class, clean centroid the same for noisy "
-    "images with the means of clean ones. Intervals are 95 %, by bootstrap over the images."
+    "The silhouette goes from −1 to 1; it is near 0 where classes overlap. Nearest centroid is the share of the "
+    "images that lie nearest to the mean of the other images of their class, clean centroid the same for noisy images "
+    "with the means of clean ones. Intervals are 95 %, by bootstrap over the images."
 )
 OF_MAPS = (
     "Clean and noisy images share a map, and all pictures of a layer share a scale: the distance of the clean points "
-    "from their middle. In maps of t-SNE and UMAP only who is near whom means something; sizes and distances of groups "
-    "do not. The numbers do not come from the maps."
+    "from their middle. In maps of t-SNE and UMAP only neighbourhoods are meaningful, not the sizes of groups or "
+    "the distances between them. The numbers do not come from the maps."
 )
 
 

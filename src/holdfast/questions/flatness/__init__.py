@@ -107,7 +107,7 @@ def _table(chosen: Sequence[tuple[str, Answer]], axis: str) -> Table:
 
 def _cell(level: Any) -> Cell:
     losses, errors = spread(level["losses"]), spread(level["errors"])
-    note = (give_or_take(losses.half, _four), f"{percent(1 - errors.mean)} right")
+    note = (give_or_take(losses.half, _four), f"{percent(1 - errors.mean)} correct")
     return Cell(_four(losses.mean), "; ".join(filter(None, note)), value=losses.mean)
 
 

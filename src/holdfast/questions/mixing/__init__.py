@@ -42,8 +42,8 @@ ATTACKS = {
 
 EXPLANATION = (
     "An accurate network g and a robust one h, mixed with a strength α. Attacks aim at g alone, at h alone and at "
-    "every mixture; what each finds is tried on all mixtures. The worst case counts images that are right before all "
-    "attacks and after each of them: it is the only number to rely on."
+    "every mixture; the points of each attack are tried on every mixture. The worst case counts images that are "
+    "classified correctly when clean and after every attack: it is the only number to rely on."
 )
 
 
@@ -214,7 +214,8 @@ def aim_words(one: Mixture) -> str:
         words = f"Up to an aim of {short(crossing)} the robust network answers better, beyond it the standard one."
     least = min(one.summary.aims, key=lambda at: getattr(at, who).value)
     rest = percent(getattr(least, who).value)
-    return f"{words} The {one.names[who]} suffers most from the aim {written(least.at)}: {rest} right."
+    hardest = f"is least accurate under the attack with aim {written(least.at)}: {rest} correct."
+    return f"{words} The {one.names[who]} {hardest}"
 
 
 def radius_words(one: Mixture) -> str:

@@ -23,7 +23,7 @@ MOST_POINTS = 1001
 
 @dataclass(frozen=True, kw_only=True)
 class Segments:
-    r"""Taylor expansions of the loss on the way to an attack's point: how far the first and second order are right.
+    r"""Taylor expansions of the loss towards an attack's point: how far the first and second order are accurate.
 
     .. math:: \ell(t) = \ell(x + t(z - x)), \qquad \ell_1(t) = \ell(a) + (t - a)\,\ell'(a), \qquad
         \ell_2(t) = \ell_1(t) + \tfrac12 (t - a)^2\, \ell''(a)
@@ -35,7 +35,7 @@ class Segments:
         eps: budget of the attack, such as 8/255 (default: the run's own attack).
         points: points of each segment, ends included.
         around: where expansions are made, from 0 at the image to 1 at the attack's point.
-        tolerance: error of an expansion that still counts as right, in units of the loss.
+        tolerance: error of an expansion that still counts as accurate, in units of the loss.
 
     Reference:
         Ma, Understanding Adversarial Robustness in Deep Learning, thesis, Toronto 2025, section 3.3.4.
@@ -80,7 +80,7 @@ class Measurement:
         attack: finds the other ends.
         points: of each segment.
         around: where expansions are made.
-        tolerance: error that still counts as right.
+        tolerance: error that still counts as accurate.
     """
 
     columns: ClassVar[Mapping[str, str]] = {

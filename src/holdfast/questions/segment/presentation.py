@@ -114,6 +114,6 @@ def _curve_table(one: Segment) -> Table:
     right, right_at_end = (percent(one.summary.share(name)) for name in ("right", "right_at_end"))
     caption = (
         f"Loss and expansions of {one.name}: means of {count(len(one.answer.rows))} images with their 95 % intervals "
-        f"({right} right at the images, {right_at_end} at the other ends)"
+        f"({right} correct at the images, {right_at_end} at the other ends)"
     )
     return Table(caption, "Way", columns, rows)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SmoothedRobustness:
-    r"""Smoothed robustness: the worst average loss over a region under noise, from the average to the worst case.
+    r"""Smoothed robustness: the worst-case average loss over a region under noise, from the average to the worst case.
 
     .. math:: \tilde T(x) = \max_{z \in \Omega(x)} E_{\xi}\, T(z + \sigma\xi)
 
@@ -39,7 +39,7 @@ class SmoothedRobustness:
     title: ClassVar = "Between average and worst case"
     needs: ClassVar = Needs.NETWORK
     columns: ClassVar = {
-        "value": "worst average loss, for each size of the region and each deviation of the noise, in their order",
+        "value": "worst-case average loss, for each size of the region and each deviation of the noise, in their order",
         "safe": "whether the image is smoothed robust there",
     }
 

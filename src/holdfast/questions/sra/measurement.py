@@ -1,4 +1,4 @@
-r"""Smoothed robustness analysis: the worst average loss over a region, under noise.
+r"""Smoothed robustness analysis: the worst-case average loss over a region, under noise.
 
 .. math:: \tilde T(x) = \max_{z \in \Omega(x)} E_{\xi}\, T(z + \sigma\xi)
 
@@ -55,10 +55,11 @@ noise (the paper's proposition 3 claims more and is false: docs/certificates.md)
 
 @dataclass(frozen=True)
 class Analysis:
-    """Worst average losses of a batch.
+    """Worst-case average losses of a batch.
 
     Args:
-        value: estimate of the worst average loss, (N,): a lower bound in expectation, as a search may miss the worst.
+        value: estimate of the worst-case average loss, (N,): a lower bound in expectation, as a search may miss
+            the worst.
         point: where it was found, like the images.
         safe: where the value is below the criterion's constant.
     """
@@ -81,7 +82,7 @@ def sra(
     draws: int = 64,
     rng: Streams | None = None,
 ) -> Analysis:
-    """Search the region for the worst average loss.
+    """Search the region for the worst-case average loss.
 
     Projected gradient ascent on the mean over fixed draws of the noise; the point found is then judged with as many
     fresh draws, so that the search cannot profit from the luck of its own.

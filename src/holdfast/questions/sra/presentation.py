@@ -35,8 +35,8 @@ def presentation(answers: Answers) -> Iterator[Item]:
         yield Chart(f"Smoothed robust images, {loss} loss", f"size of the region ({norm})", tuple(curves), True)
     for name, answer in some:
         yield _map(answer, "safe", _rate, f"Smoothed robust: {name}, {_kind(answer)[1]} loss")
-    maps = [_map(answer, "value", _mean, f"Mean worst average loss: {name}") for name, answer in some]
-    yield Details("Mean worst average losses", maps)
+    maps = [_map(answer, "value", _mean, f"Mean of the worst-case average loss: {name}") for name, answer in some]
+    yield Details("Means of the worst-case average loss", maps)
 
 
 def _kind(answer: Answer) -> tuple[str, str]:

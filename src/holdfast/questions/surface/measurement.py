@@ -100,7 +100,7 @@ def loss_surface(
         plane: through each image.
         radius: how far the grid goes from the image along each direction.
         steps: grid points from the image to the edge; the grid has `2 * steps + 1` on each side.
-        clip: whether points are cut to [0, 1]. What is cut lies no longer in the plane, what is not is no image.
+        clip: whether points are cut to [0, 1]. Cut points no longer lie in the plane; others may be no valid images.
         loss: per-example loss.
         batch: rows of a forward pass.
     """

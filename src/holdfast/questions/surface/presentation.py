@@ -20,10 +20,10 @@ from holdfast.show.table import Cell, Table
 EXPLANATION = (
     "The loss on a plane through an image, from blue (low) to orange (high), on the same scale for all networks of an "
     "image; lines separate points of different predicted classes. Distances are Euclidean. One image and one plane "
-    "show what to look for and are no measure of a network."
+    "illustrate a network; they do not measure it."
 )
 CUT = "Points were cut to [0, 1], so that not all of them lie in the plane."
-NOT_CUT = "Points were not cut to [0, 1]: where pixels leave it there is a loss, but no image."
+NOT_CUT = "Points were not cut to [0, 1]: outside it the loss is defined, but the point is not a valid image."
 LONGEST = 18
 """Letters of a class under the pointer, and of another network."""
 ALIKE = ("along", "radius", "steps", "clip", "norm", "eps")

@@ -25,8 +25,8 @@ TOGETHER = 16
 
 EXPLANATION = (
     "Thickness is the length over which the probabilities of two classes cross the band, on the way from an image to a "
-    "point that an attack moves to another class. Segments that do not reach the other class count with what they have "
-    "of the band."
+    "point that an attack moves to another class. Segments that do not reach the other class contribute only the part "
+    "of the band that they cross."
 )
 
 

@@ -39,7 +39,7 @@ class Thickness:
         length: of the segment, (N,), float64.
         source: :math:`i`, the predicted class, (N,).
         target: :math:`j`, the class aimed at, (N,).
-        reached: whether the attack's end is taken for the target, (N,).
+        reached: whether the attack's end is predicted as the target, (N,).
     """
 
     value: Tensor

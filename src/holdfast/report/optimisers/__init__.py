@@ -42,7 +42,7 @@ MATCHED = (
 FITTED = (
     "Robust accuracy as a linear function of the logarithm of the training loss, over {networks} networks: the slope, "
     "the share of the variance that it explains, and the same with a constant for each optimiser, relative to "
-    "{reference}. A constant whose interval contains 0 is no difference beyond that of the training loss."
+    "{reference}. A constant whose interval contains 0 shows no difference beyond that explained by the training loss."
 )
 
 

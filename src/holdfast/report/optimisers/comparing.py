@@ -158,10 +158,15 @@ class Fit:
     networks: int
 
 
+def _enough(runs: Sequence[Sequence[Point]]) -> bool:
+    """Whether there are runs and training losses enough for a fit."""
+    return sum(map(bool, runs)) >= FEWEST and len({point.loss for points in runs for point in points}) >= FEWEST
+
+
 def fit(study: Study, reference: str) -> Fit | None:
     """The fit over all networks after all epochs with results; intervals resample runs."""
     runs = [[point for point in run.points if point.loss > 0] for run in study.runs]
-    if sum(map(bool, runs)) < FEWEST or len({point.loss for points in runs for point in points}) < FEWEST:
+    if not _enough(runs):
         return None
     others = [name for name in study.optimisers if name != reference]
     optimisers = [run.optimiser for run in study.runs]

@@ -204,20 +204,26 @@ def _points(run: RunData, place: int) -> tuple[Point, ...]:
     rows = accuracies(pl.concat([run.rows, run.epoch_rows]).filter(pl.col("kind") != Kind.CERTIFICATE))
     points = {}
     for label, epoch in sorted(epochs.items(), key=lambda each: (each[1] or 0, each[0] == run.weights[0])):
-        shares = {
-            row["check"]: row["correct"] / row["examples"]
-            for row in rows.iter_rows(named=True)
-            if row["weights"] == label and not row["unsettled"]
-        }
-        record = next((one for one in run.epochs if one.get("epoch") == epoch), None)
-        loss = record["train"].get("total") if record is not None and isinstance(record.get("train"), dict) else None
-        if isinstance(epoch, int) and record is not None and isinstance(loss, float | int) and "clean" in shares:
-            validation = record.get("validation") or {}
-            points[epoch] = Point(
-                place, epoch, label == run.weights[0] or (last is None and len(epochs) == 1), float(loss),
-                validation.get("accuracy"), shares.pop("clean"), shares,
-            )  # fmt: skip
+        shares = _shares(rows, label)
+        loss, validation = _recorded(run, epoch)
+        if isinstance(epoch, int) and loss is not None and "clean" in shares:
+            main = label == run.weights[0] or (last is None and len(epochs) == 1)
+            points[epoch] = Point(place, epoch, main, loss, validation, shares.pop("clean"), shares)
     return tuple(points[epoch] for epoch in sorted(points))
+
+
+def _shares(rows: pl.DataFrame, label: str) -> dict[str, float]:
+    """The accuracy of some weights in each check that is settled."""
+    settled = rows.filter((pl.col("weights") == label) & ~pl.col("unsettled"))
+    return {row["check"]: row["correct"] / row["examples"] for row in settled.iter_rows(named=True)}
+
+
+def _recorded(run: RunData, epoch: Any) -> tuple[float | None, float | None]:
+    """The training loss of an epoch and the accuracy on validation images, where they are recorded."""
+    record = next((one for one in run.epochs if one.get("epoch") == epoch), {})
+    train, validation = record.get("train"), record.get("validation") or {}
+    loss = train.get("total") if isinstance(train, dict) else None
+    return (float(loss) if isinstance(loss, float | int) else None), validation.get("accuracy")
 
 
 def _measures(run: RunData) -> dict[str, float]:
