@@ -214,7 +214,7 @@ def _points(run: RunData, place: int) -> tuple[Point, ...]:
 
 def _shares(rows: pl.DataFrame, label: str) -> dict[str, float]:
     """The accuracy of some weights in each check that is settled."""
-    settled = rows.filter((pl.col("weights") == label) & ~pl.col("unsettled"))
+    settled = rows.filter((pl.col("weights") == label) & (pl.col("unsettled") == 0))
     return {row["check"]: row["correct"] / row["examples"] for row in settled.iter_rows(named=True)}
 
 
