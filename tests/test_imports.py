@@ -35,6 +35,7 @@ ORDER = [
     "traits",
     "earlier",
     "crossing",
+    "hierarchy",
     "results",
     "threat",
     "losses",

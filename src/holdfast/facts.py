@@ -23,6 +23,7 @@ class _Data(_Facts):
     train: int | None = None
     validation: int | None = None
     test: int | None = None
+    hierarchy: dict[str, Any] | None = None
 
 
 class _Outputs(_Facts):

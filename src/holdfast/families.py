@@ -56,6 +56,7 @@ COMPOSITES: Registry[Any] = Registry(
     {
         "composite": "holdfast.ensembles.of_runs:CompositeOfRuns",
         "adaptive_composite": "holdfast.ensembles.of_runs:AdaptiveCompositeOfRuns",
+        "har": "holdfast.ensembles.of_runs:HAROfRuns",
     },
 )
 
@@ -76,6 +77,7 @@ DATASETS: Registry[Any] = Registry(
     {
         "cifar10": instance("holdfast.data.cifar:Cifar10"),
         "cifar100": instance("holdfast.data.cifar:Cifar100"),
+        "cifar5x5": "holdfast.data.selected:CIFAR5X5",
         "digits": instance("holdfast.data.digits:Digits"),
         "emnist": instance("holdfast.data.emnist:Emnist"),
         "fashion_mnist": "holdfast.data.idx:FASHION_MNIST",
@@ -84,6 +86,7 @@ DATASETS: Registry[Any] = Registry(
         "mnist": "holdfast.data.idx:MNIST",
         "npy": "holdfast.data.npy:Npy",
         "npz": "holdfast.data.npz:Npz",
+        "selected": "holdfast.data.selected:Selected",
         "spoken_digits": instance("holdfast.data.waveforms:Waveforms", path="free_spoken_digits_8khz.npz"),
         "svhn": instance("holdfast.data.svhn:Svhn"),
         "wav_folder": "holdfast.data.wav_folder:WavFolder",
@@ -91,6 +94,20 @@ DATASETS: Registry[Any] = Registry(
     },
 )
 """Sources by name: an instance to use or to `dataclasses.replace`, or the class where a path is needed."""
+
+HIERARCHIES: Registry[Any] = Registry(
+    "hierarchies",
+    {
+        "cifar10": "holdfast.data.hierarchies:CIFAR10_GROUPS",
+        "cifar5x5": "holdfast.data.hierarchies:CIFAR5X5_GROUPS",
+        "coarse": instance("holdfast.data.hierarchies:Coarse"),
+        "digits": "holdfast.data.hierarchies:DIGIT_GROUPS",
+        "fashion_mnist": "holdfast.data.hierarchies:FASHION_GROUPS",
+        "file": "holdfast.data.hierarchies:File",
+        "table": "holdfast.data.hierarchies:Table",
+    },
+)
+"""Hierarchies by name; `coarse` reads that of CIFAR-100 off the data, `file` and `table` are the user's own."""
 
 AUGMENTATIONS: Registry[Augmentation] = Registry(
     "augmentations",
@@ -139,6 +156,8 @@ OBJECTIVES: Registry[type[Objective]] = Registry(
         "multiclass_hinge": "holdfast.objectives.hinge:MulticlassHinge",
         "truncated_margin": "holdfast.objectives.hinge:TruncatedMargin",
         "smoothed_cross_entropy": "holdfast.objectives.smoothed:SmoothedCrossEntropy",
+        "hierarchical_cross_entropy": "holdfast.objectives.hierarchical:HierarchicalCrossEntropy",
+        "severity_labels": "holdfast.objectives.hierarchical:SeverityLabels",
         "policy": "holdfast.objectives.policy:PolicyTraining",
         "align": "holdfast.objectives.alignment:Align",
     },
@@ -276,6 +295,9 @@ ATTACKS: Registry[Any] = Registry(
         "eot": "holdfast.attacks.eot:EOT",
         "targeted": "holdfast.attacks.targeted:Targeted",
         "aimed": "holdfast.attacks.aimed:Aimed",
+        "hierarchical": "holdfast.attacks.hierarchical:Hierarchical",
+        "hierarchical_pgd": "holdfast.attacks.hierarchical_pgd:HierarchicalPGD",
+        "hierarchical_halving": "holdfast.attacks.hierarchical_halving:HierarchicalHalving",
         "foolbox": "holdfast.attacks.foolbox:Foolbox",
         "torchattacks": "holdfast.attacks.torchattacks:Torchattacks",
         "art": "holdfast.attacks.art:ART",
@@ -308,6 +330,7 @@ CERTIFIERS: Registry[type[Certifier]] = Registry(
         "smoothing": "holdfast.certify.smoothing:GaussianSmoothing",
         "laplace_smoothing": "holdfast.certify.smoothing:LaplaceSmoothing",
         "uniform_smoothing": "holdfast.certify.smoothing:UniformSmoothing",
+        "group_certificate": "holdfast.certify.groups:GroupCertificate",
         "mixture_margin": "holdfast.certify.mixture:MixtureMargin",
         "mixture_smoothing": "holdfast.certify.mixture:MixtureSmoothing",
     },
@@ -350,6 +373,7 @@ ALL: dict[str, Registry[Any]] = {
     "models": ARCHITECTURES,
     "mixings": MIXINGS,
     "data": DATASETS,
+    "hierarchies": HIERARCHIES,
     "augmentations": AUGMENTATIONS,
     "objectives": OBJECTIVES,
     "embedding_distances": EMBEDDING_DISTANCES,

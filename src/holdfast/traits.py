@@ -43,7 +43,7 @@ class Traits:
         access: what an attack must know of the network, an `Access`.
         thorough: whether what an attack leaves is evidence: it takes several steps, towards any wrong class.
         minimises: whether an attack looks for the nearest wrong answer, so that its distances count at every eps.
-        certifies: what a certificate is about: the network, or its smoothed version.
+        certifies: what a certificate is about: the network, or its smoothed version, and a level if it is about groups.
         family: what people call corruptions that come by kind and severity.
         axis: what the size of the check is measured in: a norm, the deviation of noise, the share of grey.
         size: eps, standard deviation or share.
@@ -66,6 +66,17 @@ class Traits:
 NETWORK, SMOOTHED = "network", "smoothed network"
 """What a certificate may be about."""
 
+
+def at_level(about: str, level: str | None) -> str:
+    """What a certificate is about that proves something of the groups of a level; None for one of the classes."""
+    return about if level is None else f"{about}, {level}"
+
+
+def is_smoothed(certifies: str | None) -> bool:
+    """Whether a certificate is about the smoothed network, or its groups."""
+    return certifies is None or certifies.partition(",")[0] != NETWORK
+
+
 SIGMA, GREY = "sigma", "grey"
 """Axes beside the norms: standard deviation of Gaussian noise, and share of grey in images that fade."""
 
@@ -81,7 +92,8 @@ def traits_of(check: Any) -> Traits:
             axis=None if size is None else type(threat).__name__.lower(),
         )  # fmt: skip
     if hasattr(check, "smoothed"):
-        return Traits(kind=Kind.CERTIFICATE, certifies=SMOOTHED if check.smoothed else NETWORK)
+        about = SMOOTHED if check.smoothed else NETWORK
+        return Traits(kind=Kind.CERTIFICATE, certifies=at_level(about, getattr(check, "certified_level", None)))
     axis, amount = getattr(check, "strength", (None, None))
     kind = Kind.CLEAN if getattr(check, "clean", False) else Kind.CORRUPTION
     return Traits(kind=kind, family=getattr(check, "family", None), axis=axis, size=finite(amount))

@@ -136,27 +136,37 @@ class _Function(nn.Module):
 
 @dataclass(frozen=True, eq=False)
 class Counted(Wrapper):
-    """A classifier that counts forward passes per example in `counts`, (N,) int64.
+    """A classifier that counts forward passes per example in `counts`, (N,) int64, and backward passes if wanted.
 
     Args:
         wrapped: the classifier asked.
         counts: where to count, shared with the narrowed copies.
         entries: which entry of `counts` each row of a batch belongs to; None means row i is entry i.
+        gradients: where to count how often the answers are differentiated; None for nowhere.
     """
 
     counts: Tensor
     entries: Tensor | None = None
+    gradients: Tensor | None = None
 
     def __call__(self, x: Tensor) -> Tensor:
         """Logits; a batch whose length is a multiple of the examples' asks about each as often."""
         examples = len(self.counts if self.entries is None else self.entries)
         if len(x) % examples:
             raise ValueError(f"{len(x)} rows asked about {examples} examples: call narrow() when some leave")
+        times, gradients = len(x) // examples, self.gradients
+        self._add(self.counts, times)
+        logits = self.wrapped(x)
+        if gradients is not None and logits.requires_grad:
+            logits.register_hook(lambda _: self._add(gradients, times))  # type: ignore[no-untyped-call]
+        return logits
+
+    def _add(self, counts: Tensor, times: int) -> None:
+        """Count so many passes for each example of the batch."""
         if self.entries is None:
-            self.counts.add_(len(x) // examples)
+            counts.add_(times)
         else:
-            self.counts.index_add_(0, self.entries, torch.full_like(self.entries, len(x) // examples))
-        return self.wrapped(x)
+            counts.index_add_(0, self.entries, torch.full_like(self.entries, times))
 
     def narrow(self, selection: Tensor) -> Self:
         """Count only for the selected examples from now on."""

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from holdfast.attacks import FGSM, PGD
+from holdfast.attacks.pgd import climb
 from holdfast.attacks.schedule import constant, cosine, halving, linear
 from holdfast.attacks.search import Aim, Front
 from holdfast.families import STEP_SCHEDULES
@@ -113,7 +114,7 @@ def test_restarts_keep_the_best_of_each_example():
     singles = []
     for restart in range(6):
         front = Front(model, x, Aim.of(once.loss, y, None), Streams(0, "", 40), leave=False)
-        once._climb(front, f"restart {restart}")
+        climb(front, once.threat, once.threat.sample(front.x, front.rng.split(f"restart {restart}")), once.lengths)
         singles.append(cross_entropy(model(front.best_points), y).detach())
     best = torch.stack(singles).max(0)
     assert len(best.indices.unique()) > 2

@@ -29,6 +29,9 @@ from holdfast.attacks import (
     DeepFool,
     EightBit,
     Foolbox,
+    Hierarchical,
+    HierarchicalHalving,
+    HierarchicalPGD,
     HopSkipJump,
     SimBA,
     Square,
@@ -51,6 +54,7 @@ from holdfast.augment import (
 )
 from holdfast.certify import (
     GaussianSmoothing,
+    GroupCertificate,
     LaplaceSmoothing,
     Margin,
     MixtureMargin,
@@ -74,9 +78,11 @@ from holdfast.corruptions import (
 )
 from holdfast.corruptions import Linear as LinearCorruption
 from holdfast.ensembles import AdaptiveComposite, Composite, Probability
+from holdfast.hierarchy import hierarchy_of, with_hierarchy
 from holdfast.losses import cross_entropy, difference_of_logits_ratio, margin
 from holdfast.models import MODELS
 from holdfast.models.basis import InBasis
+from holdfast.modes import evaluating
 from holdfast.objectives import (
     AWP,
     CURE,
@@ -98,6 +104,7 @@ from holdfast.objectives import (
     Discriminative,
     Fast,
     Free,
+    HierarchicalCrossEntropy,
     Hint,
     InputGradient,
     Jacobian,
@@ -106,6 +113,7 @@ from holdfast.objectives import (
     MulticlassHinge,
     Noisy,
     PolicyTraining,
+    SeverityLabels,
     SmoothedCrossEntropy,
     Stability,
     Standard,
@@ -133,7 +141,7 @@ from holdfast.questions.stability import NoiseStability
 from holdfast.questions.surface import LossSurface
 from holdfast.questions.thickness import Thickness
 from holdfast.threat import L0, L1, L2, Linf
-from holdfast.wrappers import behind
+from holdfast.wrappers import behind, network
 from tests.zoo import linear
 
 THREATS = {"linf": Linf(0.1), "l2": L2(0.4), "l1": L1(1.0), "l0": L0(3)}
@@ -184,6 +192,38 @@ TRANSFER = [
 ]
 """Prototypes of published attacks."""
 
+
+@dataclasses.dataclass(frozen=True)
+class OfAnyClasses:
+    """A method on a hierarchy, for networks of any number of classes: every class is a group, or every two are one.
+
+    With a class in each group the method promises what one without a hierarchy promises.
+    """
+
+    method: object
+    size: int = 1
+
+    def __getattr__(self, name):
+        return getattr(self.method, name)
+
+    def on(self, classes):
+        """The method on the hierarchy of so many classes."""
+        names = [str(label) for label in range(classes)]
+        size = min(self.size, classes - 1)  # two groups at least
+        groups = {f"g{start}": names[start : start + size] for start in range(0, classes, size)}
+        return with_hierarchy(self.method, hierarchy_of(names, {"group": groups}))
+
+    def __call__(self, model, x, *args, **options):
+        with evaluating(network(model)), torch.no_grad():
+            classes = network(model)(x[:1] if len(x) else x.new_zeros(1, *x.shape[1:])).shape[1]
+        return self.on(classes)(model, x, *args, **options)
+
+
+def bound(method, classes):
+    """The method itself, on the hierarchy of so many classes if it needs one."""
+    return method.on(classes) if isinstance(method, OfAnyClasses) else method
+
+
 ATTACKS = {  # functions of the threat
     "fgsm": lambda threat: FGSM(threat=threat),
     "pgd": lambda threat: PGD(threat=threat, steps=5, restarts=2),
@@ -207,6 +247,11 @@ ATTACKS = {  # functions of the threat
     "autoattack": lambda threat: AutoAttack(threat=threat, steps=8, targets=2, queries=20),
     "eot": lambda threat: EOT(attack=PGD(threat=threat, steps=5), draws=2),
     "aimed": lambda threat: Aimed(attack=PGD(threat=threat, steps=5), strength=1.0),
+    "hierarchical": lambda threat: OfAnyClasses(Hierarchical(attack=PGD(threat=threat, steps=5, restarts=2))),
+    "hierarchical_pgd": lambda threat: OfAnyClasses(HierarchicalPGD(threat=threat, steps=5)),
+    "hierarchical_halving": lambda threat: OfAnyClasses(
+        HierarchicalHalving(threat=threat, steps=8, candidates=3, targets=2)
+    ),
     "targeted": lambda threat: Targeted(attack=PGD(threat=threat, steps=5), at="random"),
     "transfer_loop": lambda threat: TransferLoop(
         threat=threat, steps=4, stages=(ReversePerturbation(steps=2), Momentum(decay=0.9)), random_start=True
@@ -235,7 +280,10 @@ REFUSES: dict[str, set[str]] = {
 for _name in sorted(set(ATTACKS) - {"fgsm", "fmn"}):  # those that wrap an attack refuse with the PGD inside
     REFUSES.setdefault(_name, set()).update(COUNTS)
 
-MAY_GIVE_UP: set[str] = {"autoattack", "boundary", "hopskipjump", "cw", "cw_linf", "ddn", "deepfool", "fab", "fmn"}
+MAY_GIVE_UP: set[str] = {
+    *("autoattack", "boundary", "hopskipjump", "cw", "cw_linf", "ddn", "deepfool", "fab", "fmn"),
+    *("hierarchical_halving", "hierarchical_pgd"),
+}
 """Attacks that return the image itself where they find nothing within the budget."""
 
 LOSSES = {"cross_entropy": cross_entropy, "margin": margin, "dlr": difference_of_logits_ratio}
@@ -312,6 +360,10 @@ OBJECTIVES = {
     "truncated_margin": TruncatedMargin(d=20.0),
     "smoothed_cross_entropy": SmoothedCrossEntropy(sigma=0.2),
     "align": Align(witnesses=("a", "b"), embedding=Hint()).on([linear(3, seed=seed) for seed in (1, 2)]),
+    "hierarchical_cross_entropy": OfAnyClasses(
+        HierarchicalCrossEntropy(attack=Hierarchical(attack=PGD(threat=Linf(0.1), steps=2))), size=2
+    ),
+    "severity_labels": OfAnyClasses(SeverityLabels(beta=2.0), size=2),
     "policy": OfPolicy(PolicyTraining(threat=Linf(0.1), steps=2, strengths=(0.0, 1.0, math.inf))),
 }
 
@@ -383,6 +435,7 @@ CERTIFIERS = {
     "smoothing": GaussianSmoothing(sigma=0.1, n=256, n0=32, alpha=0.01),
     "laplace_smoothing": LaplaceSmoothing(scale=0.1, n=256, n0=32, alpha=0.01),
     "uniform_smoothing": UniformSmoothing(width=0.2, n=256, n0=32, alpha=0.01),
+    "group_certificate": OfAnyClasses(GroupCertificate(certifier=Margin(norm="linf"))),
     "mixture_margin": OfMixture(MixtureMargin(norm="l2")),
     "mixture_smoothing": OfMixture(MixtureSmoothing(smoothing=GaussianSmoothing(sigma=0.1, n=256, n0=32, alpha=0.01))),
 }

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from holdfast.data import Dataset, Split, channel_statistics, checked, split_validation, subset
 from holdfast.errors import DataError
+from holdfast.hierarchy import hierarchy_of
 
 CLASSES = ("a", "b", "c")
 
@@ -157,3 +158,16 @@ def test_channel_statistics_are_those_of_all_pixels() -> None:
     exact = x.to(torch.float64).transpose(0, 1).flatten(1)
     assert mean == pytest.approx(exact.mean(1).tolist(), rel=1e-12)
     assert std == pytest.approx(exact.std(1, correction=0).tolist(), rel=1e-12)
+
+
+def test_the_fingerprint_of_data_without_a_hierarchy_is_what_it_was_before_there_were_any() -> None:
+    x = torch.arange(24, dtype=torch.uint8).view(6, 1, 2, 2)
+    split = Split(x, torch.tensor([0, 1, 2, 0, 1, 2]), torch.arange(6))
+    data = Dataset("d", CLASSES, split, split.select([0, 1]))
+    # Computed before hierarchies were a part of it.
+    assert data.fingerprint() == "aeea7be1709c4419d05af5a1e689668721e55a03e8e710ae2b79f674a508464d"
+    grouped = [replace(data, hierarchy=hierarchy_of(CLASSES, {"group": groups})) for groups in GROUPS]
+    assert len({data.fingerprint(), *(one.fingerprint() for one in grouped)}) == 3
+
+
+GROUPS = ({"x": ["a", "b"], "y": ["c"]}, {"x": ["a"], "y": ["b", "c"]})

@@ -1,6 +1,7 @@
 """What objectives without an inner search state of their cost, against what goes through the network.
 
-Those that search have their counts in test_adversarial_training.py, test_regularisers.py and test_policy.py.
+Those that search have their counts in test_adversarial_training.py, test_regularisers.py, test_hierarchical.py and
+test_policy.py.
 """
 
 import pytest
@@ -13,9 +14,13 @@ from tests.zoo import images, labels, normed
 
 SEARCHING = {
     "adversarial", "trades", "mart", "mma", "fast", "free", "awp", "soar", "foar", "cure", "llr", "input_gradient",
-    "jacobian", "policy",
+    "jacobian", "policy", "hierarchical_cross_entropy",
 }  # fmt: skip
-INSTANCES = {name: cheap.cheap(cheap.OBJECTIVES, name, "OBJECTIVES") for name in OBJECTIVES if name not in SEARCHING}
+INSTANCES = {
+    name: cheap.bound(cheap.cheap(cheap.OBJECTIVES, name, "OBJECTIVES"), 3)
+    for name in OBJECTIVES
+    if name not in SEARCHING
+}
 INSTANCES["discriminative without noise"] = Discriminative(weights=TermWeights(noisy=0))
 
 

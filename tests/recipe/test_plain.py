@@ -4,6 +4,7 @@ import dataclasses
 import json
 import types
 import typing
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -46,6 +47,9 @@ def values(kind, depth):
         return st.sampled_from(arguments)
     if origin is tuple and arguments[-1] is Ellipsis:
         return st.lists(values(arguments[0], depth), min_size=1, max_size=3)
+    if origin is Mapping:
+        inner = values(arguments[1], depth)
+        return None if inner is None else st.dictionaries(TEXTS, inner, min_size=1, max_size=2)
     if origin is tuple:
         return st.tuples(*[values(a, depth) for a in arguments]).map(list)
     return {float: FLOATS, int: st.integers(1, 4), bool: st.booleans(), str: TEXTS}.get(kind)

@@ -32,6 +32,8 @@ class FakeCheck:
     by: Sequence[str | None] | None = None
     steps: Sequence[Sequence[Mapping[str, Any]]] | None = None
     not_run: Sequence[str | None] | None = None
+    gradients: int | None = None
+    to_the_end: bool | None = None
 
 
 def pgd(eps: float, correct: Sequence[bool], *, norm: str = "linf", steps: int = 20, method: str = "pgd") -> FakeCheck:
@@ -146,6 +148,8 @@ def _rows(run: str, weights: str, check: FakeCheck, classes: int) -> pl.DataFram
         "steps": None if check.steps is None else pl.Series(list(check.steps), dtype=SCHEMA["steps"]),
         "rank": None if radius is not None else np.where(right, 1, 2),
         "not_run": None if check.not_run is None else pl.Series(check.not_run, dtype=pl.String),
+        "gradients": check.gradients,
+        "to_the_end": check.to_the_end,
     }
     frame = pl.DataFrame({"example": example})
     kinds = (np.ndarray, pl.Series)

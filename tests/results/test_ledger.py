@@ -46,6 +46,8 @@ def rows(correct, check="clean", run="a", weights="best", first=0, **columns):
         "steps": [None] * count,
         "rank": [1 if right else 2 for right in correct],
         "not_run": [None] * count,
+        "gradients": [None] * count,
+        "to_the_end": [None] * count,
     }
     given = {**values, **columns}
     return with_traits(pl.DataFrame(given, schema={name: SCHEMA[name] for name in given})).select(list(SCHEMA))

@@ -81,7 +81,7 @@ MOMENTS = {"mscr", "zhen", "smoothed_cross_entropy"}
 def test_every_objective_goes_on_to_the_same_bits(tmp_path, name):
     if name == "align":
         pytest.skip("its witnesses must be of the same images: tests/training/test_aligned_training.py")
-    objective = cheap.cheap(cheap.OBJECTIVES, name, "OBJECTIVES")
+    objective = cheap.bound(cheap.cheap(cheap.OBJECTIVES, name, "OBJECTIVES"), 10)
     model = "{lipschitz-mlp: {hidden: [8]}}" if name in MOMENTS else "{python: 'tests.training.tiny:network'}"
     if isinstance(objective, cheap.OfPolicy):
         objective, model = objective.objective, "{python: 'tests.training.tiny:adaptive'}"

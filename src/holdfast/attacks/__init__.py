@@ -16,6 +16,9 @@ from holdfast.attacks.fab import FAB
 from holdfast.attacks.fgsm import FGSM
 from holdfast.attacks.fmn import FMN
 from holdfast.attacks.foolbox import Foolbox
+from holdfast.attacks.hierarchical import Hierarchical
+from holdfast.attacks.hierarchical_halving import HierarchicalHalving
+from holdfast.attacks.hierarchical_pgd import HierarchicalPGD
 from holdfast.attacks.hopskipjump import HopSkipJump
 from holdfast.attacks.pgd import PGD
 from holdfast.attacks.rfgsm import RFGSM
@@ -51,6 +54,9 @@ __all__ = [
     "DeepFool",
     "EightBit",
     "Foolbox",
+    "Hierarchical",
+    "HierarchicalHalving",
+    "HierarchicalPGD",
     "HopSkipJump",
     "SimBA",
     "Square",

@@ -21,6 +21,17 @@ def make_persistent(attack: Attack) -> Attack:
     return change(attack, until_lost=False) if getattr(attack, "until_lost", False) else attack
 
 
+def goes_to_the_end(attack: Attack) -> bool:
+    """Whether an attack goes on behind the first wrong answer, so that its point is not the nearest mistake.
+
+    An attack of a single step does, and one that is persistent and not told to stop. Of others nobody knows.
+    """
+    inside, persistent = getattr(attack, "attack", None), getattr(attack, "persistent", None)
+    if callable(inside) and persistent is None:
+        return goes_to_the_end(inside)
+    return bool(persistent) and not getattr(attack, "until_lost", False)
+
+
 def check_persistent(who: str, attack: Attack) -> None:
     """Refuse attacks of ours that leave an example where the classifier they climb has lost it.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -74,19 +75,29 @@ class PGD:
         if self.until_lost and self.random_start:
             front.look(x)
         for restart in range(self.restarts):
-            self._climb(front, f"restart {restart}")
+            if len(front):
+                rng = front.rng.split(f"restart {restart}")
+                start = self.threat.sample(front.x, rng) if self.random_start else front.x
+                climb(front, self.threat, start, self.lengths)
         return front.best_points
 
-    def _climb(self, front: Front, name: str) -> None:
+    @property
+    def lengths(self) -> list[float]:
+        """Of each step."""
         factors = [self.schedule(step / self.steps) for step in range(self.steps)]
         step_size = 2.5 * self.threat.eps / sum(factors) if self.step_size is None else self.step_size
-        z = self.threat.sample(front.x, front.rng.split(name)) if self.random_start and len(front) else front.x
-        for factor in factors:
-            if not len(front):
-                return
-            values, grad, logits = input_gradient(front.aim.loss, front.model, z, front.aim.labels)
-            stay = front.record(z, values, logits)
-            if stay is not None:
-                z, grad = z[stay], grad[stay]
-            z = self.threat.project(z + step_size * factor * self.threat.ascent(grad, z), front.x)
-        front.look(z)
+        return [step_size * factor for factor in factors]
+
+
+def climb(front: Front, threat: Threat, start: Tensor, lengths: Sequence[float]) -> None:
+    """Steps of these lengths from a point of each example that is left; the last point is only looked at."""
+    z = start
+    for length in lengths:
+        if not len(front):
+            return
+        values, grad, logits = input_gradient(front.aim.loss, front.model, z, front.aim.labels)
+        stay = front.record(z, values, logits)
+        if stay is not None:
+            z, grad = z[stay], grad[stay]
+        z = threat.project(z + length * threat.ascent(grad, z), front.x)
+    front.look(z)

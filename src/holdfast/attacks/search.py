@@ -38,7 +38,7 @@ class Aim:
         loss: the loss to climb at `labels`.
         labels: true labels, or targets, (N,), or whatever else the loss takes.
         targeted: whether success is to reach a class instead of leaving it.
-        judged: that class, (N,); None for `labels` themselves.
+        judged: that class, (N,), or the set of such classes, (N, K) bool; None for `labels` themselves.
     """
 
     loss: Loss
@@ -53,12 +53,14 @@ class Aim:
 
     @property
     def classes(self) -> Tensor:
-        """The class to reach or to leave, (N,)."""
+        """The class to reach or to leave, (N,), or the set of classes, (N, K) bool."""
         return self.labels if self.judged is None else self.judged
 
     def reached(self, logits: Tensor) -> Tensor:
         """Which examples the model now sees as the attack wants, (N,) bool."""
-        return (logits.argmax(1) == self.classes) == self.targeted
+        predicted, classes = logits.argmax(1), self.classes
+        hit = predicted == classes if classes.dim() == 1 else classes.gather(1, predicted[:, None])[:, 0]
+        return hit == self.targeted
 
     def __getitem__(self, selection: Tensor) -> Aim:
         judged = None if self.judged is None else self.judged[selection]

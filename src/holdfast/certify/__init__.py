@@ -1,5 +1,6 @@
 """Certificates: what provably holds within a radius."""
 
+from holdfast.certify.groups import GroupCertificate
 from holdfast.certify.margin import Margin
 from holdfast.certify.mixture import MixtureMargin, MixtureSmoothing
 from holdfast.certify.smoothed_margin import MarginEstimate, SmoothedMargin, estimate_margin, mean_logits
@@ -9,6 +10,7 @@ from holdfast.families import CERTIFIERS
 __all__ = [
     "CERTIFIERS",
     "GaussianSmoothing",
+    "GroupCertificate",
     "LaplaceSmoothing",
     "Margin",
     "MarginEstimate",

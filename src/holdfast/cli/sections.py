@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from holdfast.report.runs import RunData
     from holdfast.show.items import Item
 
-OVERVIEW = ("summary", "unfinished", "accuracy", "distances", "certificates", "corruptions", "band-noise", "maps")
+OVERVIEW = (
+    "summary", "unfinished", "accuracy", "groups", "distances", "certificates", "corruptions", "band-noise", "maps",
+)  # fmt: skip
 """Sections that sum up what was measured; none has times, so that a repeated command prints the same."""
 
 

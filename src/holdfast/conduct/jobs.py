@@ -132,7 +132,7 @@ def _subject(job: Job, label: str, loaded: Loaded, splits: Splits) -> Subject:
     recorded = job.run.info().get("weights", {})
     if recorded.get(label) != now:
         job.run.record(weights={**recorded, label: now})
-    return Subject(loaded.model, job.name, label, loaded.card.hash, job.trust)
+    return Subject(loaded.model, job.name, label, loaded.card.hash, job.trust, splits.hierarchy)
 
 
 def _forget_replaced(run: Run, current: set[tuple[str, str]]) -> None:

@@ -111,7 +111,7 @@ def _own(request: Request, path: Path, hold: Hold, run: Run | None = None, data:
         run = Run(request.out / "evaluations" / name)
     network = {"file": str(path), "data": plain(stated, DataRecipe)}
     splits = _in_own_run(run, loaded, splits, network, recipe.evaluate.block, hold, fresh=request.fresh)
-    subject = Subject(loaded.model, run.info()["name"], "given", loaded.card.hash, request.trust)
+    subject = Subject(loaded.model, run.info()["name"], "given", loaded.card.hash, request.trust, splits.hierarchy)
     return Ready(run, [subject], splits, checks, recipe.evaluate, recipe.seed, request.device)
 
 
@@ -149,6 +149,8 @@ def _for_network(splits: Splits, card: Card, path: Path) -> Splits:
     """
     if splits.classes == tuple(map(str, range(len(card.classes)))):  # nameless labels of as many classes
         splits = replace(splits, classes=card.classes)
+    if splits.hierarchy is None and splits.classes == card.classes:  # other images of the same classes
+        splits = replace(splits, hierarchy=card.hierarchy)
     if (splits.classes, splits.shape) != (card.classes, card.shape):
         hint = "; --grey reads a folder in one channel" if splits.shape == (3, *card.shape[1:]) else ""
         raise DataError(f"{splits.name}: expected {_kind(card)}, as {path} was trained on; got {_kind(splits)}{hint}")
@@ -233,7 +235,7 @@ def _foreign(request: Request, network: Foreign, hold: Hold, run: Run | None = N
         model={"name": name, "parameters": sum(p.numel() for p in model.parameters())},
         weights={"given": {"sha256": digest, "file": network.weights, "outputs": outputs}},
     )  # fmt: skip
-    subject = Subject(model, label, "given", digest, request.trust)
+    subject = Subject(model, label, "given", digest, request.trust, splits.hierarchy)
     return Ready(run, [subject], splits, chosen, how, seed, request.device)
 
 

@@ -14,6 +14,7 @@ from holdfast.conduct.jobs import Job
 from holdfast.conduct.progress_text import training_in_words
 from holdfast.conduct.ranks import is_first
 from holdfast.errors import CheckpointError, ModelError, RecipeError
+from holdfast.hierarchy import with_hierarchy
 from holdfast.lipschitz.margins import margin_growth
 from holdfast.recipe import plain
 from holdfast.recipe.schema import Recipe
@@ -61,7 +62,9 @@ class Trained:
 
 
 def validate_before_training(job: Job, splits: Splits) -> None:
-    """Refuse before training what would fail after it: files that are not there, networks without a bound."""
+    """Refuse before training what would fail after it: files that are not there, networks without a bound, ..."""
+    for name, methods in (("checks", job.recipe.checks), ("epoch_checks", job.recipe.epoch_checks)):
+        with_hierarchy(methods, splits.hierarchy, f"{job.name}: {name}")
     checks = (*job.recipe.checks, *job.recipe.epoch_checks)
     for check in checks:
         if isinstance(check, StoredImages):

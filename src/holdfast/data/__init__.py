@@ -9,19 +9,22 @@ from holdfast.data.emnist import Emnist
 from holdfast.data.fetch import Progress, fetch
 from holdfast.data.files import FILES, File
 from holdfast.data.folder import Folder
+from holdfast.data.hierarchies import Grouping
 from holdfast.data.idx import Idx
 from holdfast.data.memory import Memory
 from holdfast.data.npy import Npy
 from holdfast.data.npz import Npz, write_npz
 from holdfast.data.roots import data_root, resolve
+from holdfast.data.selected import Selected
 from holdfast.data.svhn import Svhn
 from holdfast.data.wav_folder import WavFolder
 from holdfast.data.waveforms import Waveforms
-from holdfast.families import DATASETS
+from holdfast.families import DATASETS, HIERARCHIES
 
 __all__ = [
     "DATASETS",
     "FILES",
+    "HIERARCHIES",
     "Cifar10",
     "Cifar100",
     "Dataset",
@@ -29,11 +32,13 @@ __all__ = [
     "Emnist",
     "File",
     "Folder",
+    "Grouping",
     "Idx",
     "Memory",
     "Npy",
     "Npz",
     "Progress",
+    "Selected",
     "Source",
     "Split",
     "Svhn",

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from holdfast.data.conversion import images, labels
 from holdfast.errors import DataError
+from holdfast.hierarchy import Hierarchy
 from holdfast.rng import permutation
 
 _CHUNK = 1024
@@ -59,17 +60,22 @@ class Dataset:
         classes: name of each class; its position is its label.
         train: what to fit, or None for a data set that is only for tests.
         test: what to measure on.
+        hierarchy: groups of the classes, and what mistakes cost; None for none. Data with another hierarchy are other
+            data, so that it is a part of the fingerprint.
     """
 
     name: str
     classes: tuple[str, ...]
     train: Split | None
     test: Split
+    hierarchy: Hierarchy | None = None
 
     def __post_init__(self) -> None:
         if self.train is not None and self.train.x.shape[1:] != self.test.x.shape[1:]:
             got = tuple(self.test.x.shape[1:])
             raise DataError(f"{self.name}: expected test images of shape {tuple(self.train.x.shape[1:])}, got {got}")
+        if self.hierarchy is not None and self.hierarchy.classes != self.classes:
+            raise DataError(f"{self.name}: expected a hierarchy of its {len(self.classes)} classes, got one of others")
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -78,7 +84,7 @@ class Dataset:
         return channels, height, width
 
     def fingerprint(self) -> str:
-        """SHA-256, in hexadecimal, of images, labels and class names; computed once."""
+        """SHA-256, in hexadecimal, of images, labels, class names and hierarchy; computed once."""
         return self._fingerprint
 
     @cached_property
@@ -89,6 +95,8 @@ class Dataset:
                 digest.update(f"|{values.dtype}{tuple(values.shape)}".encode())
                 digest.update(values.contiguous().numpy().data)
             digest.update(b"|")
+        if self.hierarchy is not None:
+            digest.update(self.hierarchy.digest.encode())
         return digest.hexdigest()
 
 

@@ -17,6 +17,7 @@ from torch.utils.data import IterableDataset
 from holdfast.data.conversion import label_names
 from holdfast.data.dataset import Dataset, Split, checked
 from holdfast.errors import DataError
+from holdfast.hierarchy import Hierarchy
 
 
 class MapDataset(Protocol):
@@ -44,12 +45,14 @@ class Memory:
         train: the same to train on, or None.
         classes: name of each class; None takes the labels for names.
         name: name of the data set.
+        hierarchy: groups of the classes, and what mistakes cost; None for none.
     """
 
     test: tuple[Tensor, Tensor] | MapDataset | Iterable[Any]
     train: tuple[Tensor, Tensor] | MapDataset | Iterable[Any] | None = None
     classes: Sequence[str] | None = None
     name: str = "memory"
+    hierarchy: Hierarchy | None = None
 
     def __call__(self, root: Path | None = None) -> Dataset:
         """Check and convert; `root` is not used."""
@@ -61,7 +64,7 @@ class Memory:
             for part, where in ((train, "train"), (test, "test"))
         ]
         assert splits[1] is not None
-        return Dataset(self.name, classes, splits[0], splits[1])
+        return Dataset(self.name, classes, splits[0], splits[1], self.hierarchy)
 
     def _names(self, labels: list[Tensor]) -> tuple[str, ...]:
         if self.classes is not None:

@@ -2,11 +2,13 @@
 
 from holdfast.ensembles.average import Ensemble
 from holdfast.ensembles.composite import AdaptiveComposite, Composite
+from holdfast.ensembles.har import HAR
 from holdfast.ensembles.mixing import GradientRatio, LocalBias, Probability, strength_of
 from holdfast.ensembles.neighbours import NearestNeighbours
 from holdfast.ensembles.of_runs import (
     AdaptiveCompositeOfRuns,
     CompositeOfRuns,
+    HAROfRuns,
     Neighbours,
     OfRuns,
 )
@@ -18,6 +20,7 @@ from holdfast.types import Mixing
 
 __all__ = [
     "ARCHITECTURES",
+    "HAR",
     "MIXINGS",
     "AdaptiveComposite",
     "AdaptiveCompositeOfRuns",
@@ -26,6 +29,7 @@ __all__ = [
     "Ensemble",
     "FittedTransform",
     "GradientRatio",
+    "HAROfRuns",
     "LocalBias",
     "Mixing",
     "NearestNeighbours",

@@ -9,11 +9,14 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from holdfast.ensembles.composite import AdaptiveComposite, Composite, Maps, first_stage_maps, image_size_maps
+from holdfast.ensembles.composite import AdaptiveComposite, Composite, Maps, first_stage_maps, frozen, image_size_maps
+from holdfast.ensembles.har import HAR
 from holdfast.ensembles.mixing import GradientRatio, Probability, check_strength
 from holdfast.ensembles.neighbours import NearestNeighbours, check_temperature
 from holdfast.ensembles.policy import Policy, as_maps, check_width
 from holdfast.ensembles.transform_fit import FITTED, FittedTransform, TransformFit
+from holdfast.errors import RecipeError, unknown
+from holdfast.hierarchy import Hierarchy, Level
 from holdfast.types import Mixing
 
 MAPS: dict[str, Maps] = {"image_size": image_size_maps, "first_stage": first_stage_maps}
@@ -94,6 +97,11 @@ class CompositeOfRuns:
         if self.fit is not None:
             _require_transform(self.mixing)
 
+    @property
+    def roles(self) -> Mapping[str, str | None]:
+        """Where the network of each role is; None for the nearest training images."""
+        return {"standard": self.standard, "robust": self.robust}
+
     def of(self, standard: nn.Module, robust: nn.Module, shape: tuple[int, int, int]) -> nn.Module:
         """The composite of these two."""
         return Composite(standard, robust, self.mixing, self.strength)
@@ -136,6 +144,11 @@ class AdaptiveCompositeOfRuns:
             raise ValueError(f"maps must be one of {', '.join(MAPS)}; got {self.maps}")
 
     @property
+    def roles(self) -> Mapping[str, str | None]:
+        """Where the network of each role is."""
+        return {"standard": self.standard, "robust": self.robust}
+
+    @property
     def neighbours(self) -> Neighbours | None:
         """None: a policy needs feature maps, which nearest neighbours do not have."""
         return None
@@ -148,7 +161,82 @@ class AdaptiveCompositeOfRuns:
         return AdaptiveComposite(standard, robust, self.mixing, policy, maps=maps)
 
 
-OfRuns = CompositeOfRuns | AdaptiveCompositeOfRuns
+@dataclass(frozen=True, kw_only=True)
+class HAROfRuns:
+    """A network of groups and networks of the classes of each group as one, see `HAR`; there is nothing to train.
+
+    Args:
+        groups: the network of the groups of a level: directory of a run of the same images with `data.view` the level
+            (its best weights, else its last), or one weights file; `{seed}` in it stands for the seed.
+        leaves: of each group of several classes, by its name, the network of these classes: of a run with `data.view`
+            the level and the group, such as group/animals.
+        level: of the hierarchy; None for the finest.
+        hierarchy: of the classes; None for that of the data.
+    """
+
+    retired: ClassVar = RETIRED
+    trainable: ClassVar = False
+
+    groups: str
+    leaves: Mapping[str, str]
+    level: str | None = None
+    hierarchy: Hierarchy | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        named(groups=self.groups, **{f"leaves.{group}": path for group, path in self.leaves.items()})
+        if self.hierarchy is not None:
+            self._require_groups(self._level())
+
+    @property
+    def neighbours(self) -> Neighbours | None:
+        """None: nothing takes the place of a network."""
+        return None
+
+    @property
+    def roles(self) -> Mapping[str, str | None]:
+        """Where the network of each role is."""
+        return {"groups": self.groups, **{f"leaves.{group}": path for group, path in self.leaves.items()}}
+
+    def classes_of(self, role: str) -> tuple[str, ...]:
+        """The classes of the network of a role, in the order of its outputs."""
+        level = self._level()
+        if role == "groups":
+            return level.groups
+        assert self.hierarchy is not None
+        group = level.groups.index(role.removeprefix("leaves."))
+        return tuple(self.hierarchy.classes[leaf] for leaf in level.members(group))
+
+    def of_parts(self, parts: Mapping[str, nn.Module]) -> HAR:
+        """The network of these, by role, all frozen."""
+        level = self._level()
+        leaves = [level.members(group) for group in range(len(level.groups))]
+        networks = {role: frozen(part) for role, part in parts.items()}
+        return HAR(networks["groups"], [networks.get(f"leaves.{group}") for group in level.groups], leaves)
+
+    def submodule(self, role: str) -> str:
+        """Where the network of a role is in the whole."""
+        if role == "groups":
+            return "of_groups"
+        return f"of_leaves.{self._level().groups.index(role.removeprefix('leaves.'))}"
+
+    def _level(self) -> Level:
+        if self.hierarchy is None:
+            raise RecipeError("model: har: expected data with a hierarchy, such as data.hierarchy: cifar10; got none")
+        chosen = self.hierarchy.border(self.level).level
+        assert chosen is not None
+        return chosen
+
+    def _require_groups(self, level: Level) -> None:
+        """Refuse networks of other groups than those of several classes."""
+        several = [name for group, name in enumerate(level.groups) if len(level.members(group)) > 1]
+        for name in self.leaves:
+            if name not in several:
+                raise RecipeError(f"model: har: leaves: {unknown(name, several)}")
+        if missing := [name for name in several if name not in self.leaves]:
+            raise RecipeError(f"model: har: leaves: expected a network of the classes of '{missing[0]}'; got none")
+
+
+OfRuns = CompositeOfRuns | AdaptiveCompositeOfRuns | HAROfRuns
 """Composites in recipes."""
 
 

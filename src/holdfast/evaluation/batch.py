@@ -59,8 +59,9 @@ def run_batch(
         return _certify(watched, part, x, y, cast(Certifier, check), rng), x, x
     started = time.perf_counter()
     counts = torch.zeros(len(x), dtype=torch.int64, device=x.device)
+    gradients = torch.zeros_like(counts)
     notes: list[str | None] = [None] * len(x)
-    counted = Counted(Attempt(watched, notes, pool), counts)
+    counted = Counted(Attempt(watched, notes, pool), counts, gradients=gradients)
     if is_attack(check):
         attack = cast(Attack, check)
         z = require_points(attack, attack(counted, x, y, rng=rng), x, part.index)
@@ -77,7 +78,7 @@ def run_batch(
     columns = {
         "example": part.index, "label": y, "prediction": prediction, "correct": prediction == y, "loss": loss,
         "distance": distance, "queries": counts, "seconds": _seconds(started, counts),
-        "rank": rank_of(logits, y, prediction),
+        "rank": rank_of(logits, y, prediction), "gradients": gradients,
     }  # fmt: skip
     return _noted(_rows(columns, norm=type(threat).__name__.lower(), radius=None), notes), x, z
 
@@ -110,11 +111,13 @@ def _certify(model: Classifier, part: Split, x: Tensor, y: Tensor, certifier: Ce
     if where := part.index[bad.cpu()].tolist():
         got = f"{float(radius[bad][0])} for {len(where)} of {len(x)} examples, first at index {where[0]}"
         raise ModelError(f"{type(certifier).__name__}: expected a finite radius, 0 where it abstains; got {got}")
+    is_right = getattr(certifier, "is_right", torch.eq)  # one of groups knows when a prediction is
+    prediction, correct = certificate.prediction, is_right(certificate.prediction, y)
     columns = {
-        "example": part.index, "label": y, "prediction": certificate.prediction, "correct": certificate.prediction == y,
+        "example": part.index, "label": y, "prediction": prediction, "correct": correct,
         "distance": torch.zeros_like(radius), "radius": radius, "queries": counts, "seconds": _seconds(started, counts),
     }  # fmt: skip
-    return _rows(columns, norm=certifier.norm, loss=None, rank=None)
+    return _rows(columns, norm=certifier.norm, loss=None, rank=None, gradients=None)
 
 
 def _seconds(started: float, counts: Tensor) -> Tensor:

@@ -110,6 +110,7 @@ def after(row: Row, new: Row, step: str) -> Row:
     return {
         **kept,
         "queries": row["queries"] + new["queries"],
+        "gradients": (row.get("gradients") or 0) + (new.get("gradients") or 0),
         "seconds": row["seconds"] + new["seconds"],
         "by": row["by"] or (step if entry["broke"] else None),
         "not_run": _not_run(row, new, step) if kept["correct"] else None,
@@ -169,7 +170,7 @@ class State:
         waiting = [
             {"step": step, "access": traits_of(component).access, **none} for step, component in self.steps.items()
         ]
-        blank = {"queries": 0, "seconds": 0.0, "steps": waiting}
+        blank = {"queries": 0, "gradients": 0, "seconds": 0.0, "steps": waiting}
         return [after({**row, **blank, "correct": True}, row, CLEAN) for row in rows]
 
     def add(self, step: str, places: Sequence[int], rows: Sequence[Row], z: Tensor) -> None:

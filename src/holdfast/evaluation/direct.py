@@ -24,6 +24,7 @@ from holdfast.evaluation.inputs import Checks, Images, listed_checks, moved, nor
 from holdfast.evaluation.subject import Subject, place
 from holdfast.evaluation.summary import CLEAN, Results
 from holdfast.halving import BatchSize
+from holdfast.hierarchy import Hierarchy
 from holdfast.models.logits import with_logits
 from holdfast.models.network import PerChannel
 from holdfast.recipe.plain import describe
@@ -58,6 +59,7 @@ def evaluate(
     seed: int = 0,
     settings: EvaluateRecipe | Mapping[str, Any] | None = None,
     out: str | Path | None = None,
+    hierarchy: Hierarchy | None = None,
 ) -> Results:
     """Check a model on images: `print(holdfast.evaluate(model, x, y))`.
 
@@ -78,14 +80,15 @@ def evaluate(
             the components of composed attacks, layout in memory. `Results.not_run` says what the time left out.
         out: directory of a run that keeps the results; what it holds of the same model is not run again. `holdfast
             report` makes a page of it.
+        hierarchy: groups of the classes, and what mistakes cost; None for none.
 
     Raises:
         RecipeError: if the directory holds results of another model, other images or another seed.
     """
-    splits, chosen, how = splits_of(x, y), listed_checks(checks), settings_of(settings)
+    splits, chosen, how = splits_of(x, y, hierarchy), listed_checks(checks), settings_of(settings)
     with moved(model, device):
         answering = with_logits(model, splits.test.batch(slice(0, 1))[0].to(place(model)))
-        subject = Subject(normalising(answering, mean, std, splits.shape[0]))
+        subject = Subject(normalising(answering, mean, std, splits.shape[0]), hierarchy=splits.hierarchy)
         with nullcontext() if out is None else Run(Path(out)).lock():
             kept = None if out is None else _claimed(Path(out), subject.model, splits, how, seed)
             return _run(subject if kept is None else kept.subject, splits.test, chosen, how, seed, kept)
@@ -121,7 +124,7 @@ def _run(
     verdicts += from_rows(rows) if any(map(is_attack, checks)) else []
     if kept is not None:
         write_verdicts(kept.run.path, stored(subject.run, subject.weights, subject.hash, seed, verdicts))
-    return Results(requested, dict(not_run), clean, _warned(verdicts))
+    return Results(requested, dict(not_run), clean, _warned(verdicts), subject.hierarchy)
 
 
 def _of_model(subject: Subject, split: Split, images: int) -> list[Verdict]:
@@ -156,4 +159,4 @@ def _claimed(path: Path, model: Classifier, splits: Splits, how: EvaluateRecipe,
         model={"name": name, "parameters": parameters},
         weights={"given": {"sha256": digest, "file": None, "outputs": outputs}},
     )  # fmt: skip
-    return _Kept(run, Subject(model, path.name, "given", digest))
+    return _Kept(run, Subject(model, path.name, "given", digest, hierarchy=splits.hierarchy))

@@ -15,6 +15,7 @@ from holdfast.checks import Check
 from holdfast.data.memory import Memory, advising_normalisation
 from holdfast.errors import DataError, ModelError, RecipeError
 from holdfast.evaluation.subject import place
+from holdfast.hierarchy import Hierarchy
 from holdfast.models.network import PerChannel, normalised
 from holdfast.promises import require_check
 from holdfast.recipe.schema import EvaluateRecipe
@@ -32,8 +33,8 @@ Checks = str | Mapping[str, Any] | Check | Sequence[str | Mapping[str, Any] | Ch
 NORMALISATION = "leave normalisation out of the images and give mean= and std= instead"
 
 
-def splits_of(x: Images, y: Tensor | np.ndarray[Any, Any] | None) -> Splits:
-    """Test images with their labels, and none to train on."""
+def splits_of(x: Images, y: Tensor | np.ndarray[Any, Any] | None, hierarchy: Hierarchy | None = None) -> Splits:
+    """Test images with their labels and the hierarchy of their classes, and none to train on."""
     if isinstance(y, str | Mapping):
         raise DataError(f"y: expected labels; got {y!r}; say checks={y!r}")
     if y is None and isinstance(x, Tensor | np.ndarray):
@@ -42,8 +43,11 @@ def splits_of(x: Images, y: Tensor | np.ndarray[Any, Any] | None) -> Splits:
         raise DataError(f"y: expected None beside {type(x).__name__}, which has labels of its own; got labels")
     test: Any = x if y is None else (torch.as_tensor(x), torch.as_tensor(y))
     with advising_normalisation(NORMALISATION):
-        data = Memory(test=test)()
-    return Splits(data.name, data.classes, data.shape, data.fingerprint(), None, None, data.test)
+        names = None if hierarchy is None else hierarchy.classes
+        data = Memory(test=test, classes=names, hierarchy=hierarchy)()
+    return Splits(
+        data.name, data.classes, data.shape, data.fingerprint(), None, None, data.test, hierarchy=data.hierarchy
+    )
 
 
 @contextmanager

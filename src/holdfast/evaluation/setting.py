@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import polars as pl
 import torch
 from torch import Tensor
 
+from holdfast.attacks.persistence import goes_to_the_end
 from holdfast.attacks.starting import Pool
 from holdfast.checks import Check, is_attack, is_certifier
 from holdfast.data.dataset import Split
@@ -24,12 +25,14 @@ from holdfast.evaluation.source import with_source
 from holdfast.evaluation.starting import first_of_each_class, refuse_starting_images
 from holdfast.evaluation.subject import Subject
 from holdfast.halving import BatchSize, Halved
+from holdfast.hierarchy import Hierarchy, needs_hierarchy, with_hierarchy
 from holdfast.lipschitz.margins import BoundsCache
 from holdfast.recipe.plain import describe
 from holdfast.recipe.schema import EvaluateRecipe
-from holdfast.results.ledger import SCHEMA, Ledger
+from holdfast.results.ledger import OF_HIERARCHIES, SCHEMA, Ledger
 from holdfast.rng import Streams
 from holdfast.traits import traits_of
+from holdfast.types import Attack
 from holdfast.wrappers import Deadline
 
 Result = TypeVar("Result")
@@ -166,6 +169,9 @@ class Named:
         long = is_certifier(check) and check.smoothed  # type: ignore[union-attr]
         block = min(setting.how.block, LONG) if long else setting.how.block
         check, source = with_source(check, setting.subject, setting.split, setting.seed)
+        if needs_hierarchy(check):
+            check = with_hierarchy(check, setting.subject.hierarchy, "checks")
+            source = (*source, cast(Hierarchy, setting.subject.hierarchy).digest)
         words = (setting.subject.hash, method, params, str(setting.seed), str(block), setting.examples, *source)
         digest = hashlib.blake2b("\0".join(words).encode(), digest_size=8).hexdigest()
         return cls(check, method, label, params, f"{setting.subject.weights}-{digest}", block)
@@ -186,6 +192,10 @@ class Named:
             "check": self.label, "method": self.method, "params": self.params, "seed": setting.seed,
             **traits_of(self.check).columns(),
         }  # fmt: skip
+        if setting.subject.hierarchy is None:
+            whole |= dict.fromkeys(OF_HIERARCHIES)
+        elif is_attack(self.check):
+            whole["to_the_end"] = goes_to_the_end(cast(Attack, self.check))
         return pl.DataFrame([{**row, **whole} for row in rows], schema=SCHEMA)
 
     def keep_images(self, setting: Setting, x: Tensor, z: Tensor, rows: Sequence[Row]) -> None:

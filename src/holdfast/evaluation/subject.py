@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from holdfast.data.dataset import Split
 from holdfast.errors import ModelError
+from holdfast.hierarchy import Hierarchy
 from holdfast.modes import evaluating
 from holdfast.runs.code import TrustedCode
 from holdfast.types import Classifier
@@ -24,6 +25,7 @@ class Subject:
         weights: which of its weights.
         hash: of their content.
         trust: which factories may be called to make other networks that its checks or questions need.
+        hierarchy: of its classes, for checks that know groups of them; None for none.
     """
 
     model: Classifier
@@ -31,6 +33,7 @@ class Subject:
     weights: str = "given"
     hash: str = ""
     trust: TrustedCode = False
+    hierarchy: Hierarchy | None = None
 
 
 def place(model: Classifier) -> Tensor:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import polars as pl
 
+from holdfast.hierarchy import Hierarchy
 from holdfast.results.certified_radii import average_certified_radius
 from holdfast.results.ledger import SCHEMA
 from holdfast.results.summaries import accuracies, yields
@@ -28,12 +30,14 @@ class Results:
         not_run: examples left out for lack of time, by check and component.
         clean: rows of the clean images, also where no check asked for them.
         warnings: what makes the numbers doubtful, a line each.
+        hierarchy: of the classes; None for none.
     """
 
     rows: pl.DataFrame
     not_run: dict[str, int] = field(default_factory=dict)
     clean: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SCHEMA))
     warnings: tuple[str, ...] = ()
+    hierarchy: Hierarchy | None = None
 
     @property
     def table(self) -> pl.DataFrame:
@@ -64,6 +68,13 @@ class Results:
         return self.rows if self.clean.is_empty() else self.clean
 
     @property
+    def _data(self) -> dict[str, Any]:
+        """What a report has to know of the classes."""
+        if self.hierarchy is None:
+            return {}
+        return {"classes": list(self.hierarchy.classes), "hierarchy": self.hierarchy.facts()}
+
+    @property
     def yields(self) -> pl.DataFrame:
         """What each component of composed attacks did."""
         return yields(self.rows)
@@ -71,6 +82,7 @@ class Results:
     def items(self) -> Iterator[Item]:
         """Accuracies, certificates, what was not run and what makes the numbers doubtful, as a report shows them."""
         from holdfast.report.accuracy import every_network
+        from holdfast.report.groups import Groups
         from holdfast.report.proofs import certificate_table, proofs_of
         from holdfast.report.runs import RunData
         from holdfast.report.unfinished import Unfinished
@@ -79,9 +91,10 @@ class Results:
         if rows.is_empty():
             return
         name, weights = rows.select("run", "weights").row(0)
-        facts = {"name": name, "not_run": {weights: self.not_run}}
+        facts = {"name": name, "not_run": {weights: self.not_run}, "data": self._data}
         runs = [RunData(label=name, facts=facts, rows=rows, recipe=None, epochs=(), galleries=())]
         yield every_network(runs)
+        yield from Groups().present(runs)
         if proofs := proofs_of(runs):
             yield certificate_table(runs, proofs)
         yield from Unfinished().present(runs)

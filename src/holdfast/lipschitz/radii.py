@@ -12,6 +12,7 @@ Reference:
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -49,6 +50,37 @@ def margin_radius(logits: Tensor, growth: float | Tensor, rounding: float | Tens
     rates = torch.as_tensor(growth, dtype=torch.float64, device=z.device).expand(z.shape[1], z.shape[1])[prediction]
     radii = torch.where(lead > 0, lead * (1 - gamma(8)) / rates, 0.0)
     return radii.scatter(1, prediction[:, None], math.inf).amin(1), prediction
+
+
+def group_radius(
+    logits: Tensor, growth: float | Tensor, groups: Sequence[Sequence[int]], rounding: float | Tensor = 0.0
+) -> tuple[Tensor, Tensor]:
+    r"""How far the largest logit stays in its group, in float64 and rounded down, and which group it is.
+
+    .. math:: \min_{j \notin g} \max_{k \in g} \frac{o_k - o_j - e}{G_{kj}}
+
+    Each class :math:`j` outside is behind some class of the group up to there. With :math:`k = c` alone that would be
+    `margin_radius` over fewer :math:`j`, so that the radius is never smaller.
+
+    Args:
+        logits: (N, K).
+        growth: :math:`G`, as in `margin_radius`.
+        groups: the classes of each group.
+        rounding: :math:`e`, as in `margin_radius`.
+    """
+    z, classes = logits.double(), logits.shape[1]
+    errors = torch.as_tensor(rounding, dtype=torch.float64, device=z.device).expand(len(z))
+    rates = torch.as_tensor(growth, dtype=torch.float64, device=z.device).expand(classes, classes)
+    prediction, radius = torch.zeros(len(z), dtype=torch.int64, device=z.device), z.new_zeros(len(z))
+    for group, members in enumerate(groups):
+        inside = torch.zeros(classes, dtype=torch.bool, device=z.device)
+        inside[list(members)] = True
+        rows = inside[z.argmax(1)].nonzero()[:, 0]
+        own = z[rows]
+        lead = own[:, inside, None] - own[:, None, ~inside] - errors[rows, None, None]
+        radii = torch.where(lead > 0, lead * (1 - gamma(8)) / rates[inside][:, ~inside], 0.0)
+        prediction[rows], radius[rows] = group, radii.amax(1).amin(1)
+    return radius, prediction
 
 
 def smoothed_margin(moments: Moments, y: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from holdfast.objectives.embedding_distances import EGA, NCE, RKD, Hint
 from holdfast.objectives.fast import Alarm, Fast
 from holdfast.objectives.foar import FOAR
 from holdfast.objectives.free import Free
+from holdfast.objectives.hierarchical import HierarchicalCrossEntropy, SeverityLabels
 from holdfast.objectives.hinge import MulticlassHinge, TruncatedMargin
 from holdfast.objectives.input_gradient import InputGradient
 from holdfast.objectives.jacobian import Jacobian
@@ -56,6 +57,7 @@ __all__ = [
     "Discriminative",
     "Fast",
     "Free",
+    "HierarchicalCrossEntropy",
     "Hint",
     "InputGradient",
     "Jacobian",
@@ -66,6 +68,7 @@ __all__ = [
     "Passes",
     "PolicyLoss",
     "PolicyTraining",
+    "SeverityLabels",
     "SmoothedCrossEntropy",
     "Stability",
     "Standard",

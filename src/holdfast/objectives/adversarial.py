@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 
 from holdfast.attacks.fgsm import FGSM
+from holdfast.attacks.hierarchical import Hierarchical
+from holdfast.attacks.hierarchical_pgd import HierarchicalPGD
 from holdfast.attacks.persistence import make_persistent
 from holdfast.attacks.pgd import PGD
 from holdfast.attacks.rfgsm import RFGSM
@@ -109,6 +111,10 @@ def passes_of(attack: Attack) -> Passes | None:
     if isinstance(attack, Targeted):
         inside = passes_of(attack.attack)
         return None if inside is None else inside + Passes(1, 0)
+    if isinstance(attack, Hierarchical):
+        return passes_of(attack.attack)
+    if isinstance(attack, HierarchicalPGD) and attack.targets == "random":
+        return Passes(attack.steps + 3, attack.steps)  # the classes before, the last point, and the best one
     if isinstance(attack, PGD):
         return Passes(attack.restarts * (attack.steps + 1), attack.restarts * attack.steps)
     return Passes(1, 1) if isinstance(attack, FGSM | RFGSM) else None

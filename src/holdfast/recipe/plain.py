@@ -16,6 +16,7 @@ import yaml
 from torch import nn
 
 from holdfast.checks import Check
+from holdfast.hierarchy import Hierarchy
 from holdfast.recipe.foreign import KEY, PLACE, Unresolved, place_of
 from holdfast.recipe.schema import FAMILIES, hints_of
 from holdfast.registry import Registry
@@ -91,7 +92,9 @@ def _remarkable(value: Any, usual: Mapping[str, Any] = MappingProxyType({})) -> 
         default = usual.get(f.name, f.default)
         if default is not dataclasses.MISSING and item == default:
             continue
-        if dataclasses.is_dataclass(item) and not isinstance(item, type):
+        if isinstance(item, Hierarchy):
+            words.append(f"{f.name}={item.digest[:8]}")  # all of it may be hundreds of names
+        elif dataclasses.is_dataclass(item) and not isinstance(item, type):
             words += [type(item).__name__.lower(), *_remarkable(item)]
         elif isinstance(item, tuple) and item and all(map(dataclasses.is_dataclass, item)):
             each = [" ".join([type(one).__name__.lower(), *_remarkable(one)]) for one in item]

@@ -14,6 +14,7 @@ from holdfast.certify.sampling import Sampling
 from holdfast.checks import Check
 from holdfast.corruptions.noise import Clean
 from holdfast.data.dataset import Source
+from holdfast.data.hierarchies import Grouping
 from holdfast.families import (
     ARCHITECTURES,
     ATTACKS,
@@ -23,6 +24,7 @@ from holdfast.families import (
     CORRUPTIONS,
     DATASETS,
     EMBEDDING_DISTANCES,
+    HIERARCHIES,
     LOSSES,
     MIXINGS,
     OBJECTIVES,
@@ -60,6 +62,7 @@ FAMILIES: dict[Any, Registry[Any]] = {
     Check: CHECKS,
     Corruption: CORRUPTIONS,
     EmbeddingDistance: EMBEDDING_DISTANCES,
+    Grouping: HIERARCHIES,
     Loss: LOSSES,
     Mixing: MIXINGS,
     Objective: OBJECTIVES,
@@ -89,6 +92,11 @@ class DataRecipe:
 
     Args:
         source: a data set by name, or a path with its reader.
+        hierarchy: groups of its classes, and what mistakes cost: a name of `holdfast list hierarchies`, or a `table` or
+            `file` of your own; None for that of the source, of which most have none.
+        view: other labels: the name of a level, whose groups become the classes, or of a level and a group, such as
+            group/animals, for the classes of this group alone. All images are chosen before, so that views of the same
+            data have the same images.
         validation: share of the training images held out, stratified by class, for model selection.
         subset: use only this many training images, validation included, balanced over the classes.
         test_subset: test on this many images, drawn at random and balanced over the classes.
@@ -99,6 +107,8 @@ class DataRecipe:
     """
 
     source: Source
+    hierarchy: Grouping | None = None
+    view: str | None = None
     validation: float = 0.0
     subset: int | None = None
     test_subset: int | None = None

@@ -29,6 +29,7 @@ from holdfast.report.proofs import (
 from holdfast.report.runs import RunData
 from holdfast.report.shares import counted_share, ends_of
 from holdfast.results.certified_radii import contradictions, nearest_breaks, round_radii
+from holdfast.results.groups import group_contradictions
 from holdfast.show.chart import Band, Chart, Curve
 from holdfast.show.items import Details, Heading, Item, Note
 from holdfast.show.names import norm_sign
@@ -139,7 +140,7 @@ def _bracket(run: RunData, one: Proof) -> Bracket | None:
     tried = run.main_rows.filter(pl.col("check").is_in(names) & (pl.col("norm") == one.norm))
     both = pl.col("example").is_in(tried["example"].unique().implode())
     mine = run.main_rows.filter(pl.col("check") == one.check.name).filter(both)
-    if one.smoothed or mine.is_empty():
+    if one.smoothed or one.of_groups or mine.is_empty():
         return None
     breaks = nearest_breaks(run.main_rows, one.norm).filter(pl.col("example").is_in(mine["example"].implode()))
     broken = breaks["distance"].drop_nulls().sort().to_numpy()
@@ -181,7 +182,7 @@ def untried(runs: Sequence[RunData], proofs: Sequence[Proof], brackets: Sequence
     attacked = {one.title for one in brackets}
     for one in proofs:
         run = runs[one.place]
-        main = one.weights == run.weights[0] and not one.smoothed
+        main = one.weights == run.weights[0] and not one.smoothed and not one.of_groups
         if main and f"{run.label}: {one.check.name}" not in attacked:
             yield Note(
                 f"No attack in {norm_sign(one.norm)} was run on {run.label} beside {one.check.name}, so that its "
@@ -199,7 +200,9 @@ class Refuted:
 
     def present(self, runs: Sequence[RunData]) -> Iterator[Item]:
         """How many there are, what that means, and the most glaring of them; nothing if there are none."""
-        contradicted = contradictions(pl.concat([run.rows for run in runs]))
+        of_classes = contradictions(pl.concat([run.rows for run in runs]))
+        of_groups = (group_contradictions(run.rows, run.hierarchy) for run in runs if run.hierarchy is not None)
+        contradicted = pl.concat([of_classes, *of_groups])
         if contradicted.is_empty():
             return
         examples = contradicted.select("run", "weights", "check", "example").n_unique()

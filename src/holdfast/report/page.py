@@ -20,6 +20,7 @@ from holdfast.report.distances import SmallestDistances
 from holdfast.report.epochs import Epochs
 from holdfast.report.examples import Galleries
 from holdfast.report.first_answers import FirstAnswers
+from holdfast.report.groups import Groups
 from holdfast.report.maps import Maps
 from holdfast.report.optimisers import Optimisers
 from holdfast.report.plane import Plane
@@ -63,6 +64,7 @@ UNITS: Mapping[str, Any] = {
     "trust": Trust,
     "accuracy": Accuracy,
     "top": FirstAnswers,
+    "groups": Groups,
     "yields": Components,
     "robustness": Budgets,
     "distances": SmallestDistances,

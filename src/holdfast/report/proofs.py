@@ -23,7 +23,7 @@ from holdfast.show.chart import Chart, Curve
 from holdfast.show.names import norm_sign, ordered_norms
 from holdfast.show.numbers import MISSING, count, decimal, short
 from holdfast.show.table import Cell, Table
-from holdfast.traits import NETWORK
+from holdfast.traits import NETWORK, SMOOTHED, is_smoothed
 
 LIMIT = 1000  # steps of a curve at most; where there are more radii, it is exact at so many of equal distance
 TRAPEZOIDS = 100  # of the smallest area, about
@@ -62,7 +62,12 @@ class Proof:
     @property
     def smoothed(self) -> bool:
         """Whether it is about the network averaged over noise."""
-        return self.check.traits.certifies != NETWORK
+        return is_smoothed(self.check.traits.certifies)
+
+    @property
+    def of_groups(self) -> bool:
+        """Whether it is about groups of classes."""
+        return self.check.traits.certifies not in (NETWORK, SMOOTHED)
 
     def certified_at(self, radius: float) -> int:
         """Examples that are right and certified at this radius."""

@@ -14,6 +14,7 @@ import polars as pl
 from holdfast import files
 from holdfast.errors import LedgerError
 from holdfast.facts import checked_epoch, checked_facts
+from holdfast.hierarchy import Hierarchy, hierarchy_of_facts
 from holdfast.json_text import parse_json_object
 from holdfast.questions.answers import Answer, Answers, Store
 from holdfast.report.gallery import Gallery, read_galleries
@@ -114,6 +115,22 @@ class RunData:
         """Name of a class, its number when the run has no names."""
         names = self.section("data").get("classes")
         return str(names[index]) if isinstance(names, list) and 0 <= index < len(names) else str(index)
+
+    @cached_property
+    def hierarchy(self) -> Hierarchy | None:
+        """The hierarchy of the classes; None for none.
+
+        Raises:
+            LedgerError: if the facts state something else.
+        """
+        data = self.section("data")
+        stated, names = data.get("hierarchy"), data.get("classes")
+        if stated is None or not isinstance(names, list):
+            return None
+        try:
+            return hierarchy_of_facts(stated, [*map(str, names)])
+        except ValueError as error:
+            raise LedgerError(f"{self.label}: data in run.json: {error}") from None
 
     @cached_property
     def classes(self) -> int:

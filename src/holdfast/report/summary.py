@@ -22,7 +22,7 @@ from holdfast.results.worst_case import largest
 from holdfast.show.items import Card, Item, Note
 from holdfast.show.names import norm_sign
 from holdfast.show.numbers import SPACE, count, listed, percent, several, short
-from holdfast.traits import NETWORK
+from holdfast.traits import is_smoothed
 from holdfast.trust.chance import better_than_chance, chance_warnings
 
 NEAR = 0.05  # below clean, and still said to be near it
@@ -138,7 +138,7 @@ def _certified(run: RunData) -> tuple[str, ...]:
     rows = average_certified_radius(run.main_rows).iter_rows(named=True)
     return tuple(
         f"Certified by {row['check']}: average radius {short(row['average'])} in {norm_sign(row['norm'])}"
-        f"{'' if row['certifies'] == NETWORK else ', of the smoothed network'}."
+        f"{', of the smoothed network' if is_smoothed(row['certifies']) else ''}."
         for row in rows
     )
 

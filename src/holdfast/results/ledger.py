@@ -37,7 +37,7 @@ SCHEMA: dict[str, Any] = {
     "params": pl.String,  # all its fields as JSON
     "example": pl.Int64,  # index in the data set's test split
     "label": pl.Int32,
-    "prediction": pl.Int32,  # of the changed image; -1 where a certifier abstains
+    "prediction": pl.Int32,  # of the changed image, a group in certificates of groups; -1 where a certifier abstains
     "correct": pl.Boolean,
     "loss": pl.Float64,  # cross entropy of the changed image; null for certifiers
     "distance": pl.Float64,  # from the clean image, in `norm`
@@ -51,6 +51,8 @@ SCHEMA: dict[str, Any] = {
     "rank": pl.Int32,  # of the label among the classes, 1 for the largest logit; null for certifiers
     "not_run": pl.String,  # why the attack, or a component, could not run on an example that is right; else null
     **TRAITS,  # what the check is, see `holdfast.traits.Traits`
+    "gradients": pl.Int64,  # backward passes spent on this example, where the classes have a hierarchy
+    "to_the_end": pl.Boolean,  # whether an attack goes on behind the first wrong answer, where they have one
 }
 
 NEVER_NULL = ("run", "weights", "check", "method", "params", "example", "label", "prediction", "correct")
@@ -65,7 +67,10 @@ MOST_SEVERITY = 1000
 MOST_CLASSES = 100_000
 """A larger label is no number of a class."""
 
-ADDED = ("rank", "not_run", *TRAITS)
+OF_HIERARCHIES = ("gradients", "to_the_end")
+"""Columns that are written only where they hold something: a run without a hierarchy has none of them."""
+
+ADDED = ("rank", "not_run", *TRAITS, *OF_HIERARCHIES)
 """Columns that older ledgers do not have: null, or implied by name and fields of the check."""
 
 
@@ -89,11 +94,7 @@ class Ledger:
 
     def append_together(self, parts: Mapping[str, pl.DataFrame]) -> None:
         """Write several parts, each whole or not at all, with one wait for the disk."""
-        frames = {
-            self._file(part): rows.select([pl.col(name).cast(kind) for name, kind in SCHEMA.items()])
-            for part, rows in parts.items()
-        }
-        files.write_together({file: to_parquet(frame) for file, frame in frames.items()})
+        files.write_together({self._file(part): to_parquet(_as_stored(rows)) for part, rows in parts.items()})
 
     def part(self, part: str) -> pl.DataFrame:
         """The rows of one part."""
@@ -200,3 +201,9 @@ def is_graded() -> pl.Expr:
 
 def _kind(kind: Any) -> str:
     return getattr(kind, "__name__", str(kind))
+
+
+def _as_stored(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows with the columns of a ledger; those of hierarchies only where they hold something."""
+    empty = [name for name in OF_HIERARCHIES if name not in rows.columns or rows[name].is_null().all()]
+    return rows.select([pl.col(name).cast(kind) for name, kind in SCHEMA.items() if name not in empty])

@@ -18,6 +18,7 @@ from torch import Tensor
 from holdfast.budget import require_budget
 from holdfast.errors import CheckpointError
 from holdfast.families import COMPOSITES
+from holdfast.hierarchy import Hierarchy, hierarchy_of_facts
 from holdfast.json_text import parse_json
 from holdfast.models.weights import read_metadata
 from holdfast.recipe import plain
@@ -33,6 +34,9 @@ from holdfast.yaml_text import load_yaml
 
 MOST_CHANNELS = 4096
 """Of an image."""
+
+STATED = ("classes", "shape", "bases", "hierarchy")
+"""Metadata in JSON."""
 
 
 def weights_metadata(
@@ -50,6 +54,8 @@ def weights_metadata(
         origins: runs that the weights come from: where training started, and the witnesses of an alignment.
     """
     extra = {name: json.dumps(facts) for name, facts in (("bases", bases), ("origins", origins)) if facts}
+    if splits.hierarchy is not None:
+        extra["hierarchy"] = json.dumps(splits.hierarchy.facts())
     made = {"trained": "holdfast.fit"} if recipe is None else {"recipe": to_yaml(recipe, Recipe)}
     model = None if recipe is None else plain(recipe.model, Architecture)
     return {
@@ -79,11 +85,12 @@ class _Origins:
 
 @dataclass(frozen=True)
 class _Images:
-    """What a file's metadata says of images and of networks inside."""
+    """What a file's metadata says of images, their classes and of networks inside."""
 
     shape: list[int]
     classes: list[str]
     bases: dict[str, dict[str, Any]] = field(default_factory=dict)
+    hierarchy: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if len(self.shape) != 3 or min(self.shape) < 1 or self.shape[0] > MOST_CHANNELS:
@@ -106,6 +113,7 @@ class Card:
         bases: of a composite, what it says of the networks inside; empty for others.
         model: the network as it is recorded, perhaps by an earlier version with fewer fields.
         origins: runs that the weights come from, with their hashes: `init_from`, and the `witnesses` of an alignment.
+        hierarchy: of the classes; None for none.
     """
 
     file: Path
@@ -117,6 +125,7 @@ class Card:
     bases: Mapping[str, Any] = field(default_factory=dict)
     model: Any = None
     origins: Mapping[str, Any] = field(default_factory=dict)
+    hierarchy: Hierarchy | None = None
 
     def check(self, state: Mapping[str, Tensor]) -> None:
         """Refuse weights that are not those that the file describes.
@@ -163,12 +172,13 @@ def read_card(path: Path | str) -> Card:
     try:
         recorded = load_yaml(metadata["recipe"])
         recipe = parse_stored(recorded, where=lambda at: f"{file}: {'.'.join(at)}")
-        stated = {name: parse_json(metadata[name]) for name in ("classes", "shape", "bases") if name in metadata}
+        stated = {name: parse_json(metadata[name]) for name in STATED if name in metadata}
         images = parse_record(_Images, stated)
         origins = parse_record(_Origins, parse_json(metadata.get("origins", "{}")))
         require_budget(4 * math.prod(images.shape), f"{file}: an image", error=CheckpointError)
         classes, bases = tuple(images.classes), images.bases
         channels, height, width = images.shape
+        groups = None if images.hierarchy is None else hierarchy_of_facts(images.hierarchy, classes)
         return Card(
             file,
             recipe,
@@ -179,6 +189,7 @@ def read_card(path: Path | str) -> Card:
             bases,
             recorded["model"],
             {name: facts for name, facts in vars(origins).items() if facts},
+            groups,
         )
     except (ValueError, TypeError, LookupError, yaml.YAMLError) as error:
         raise CheckpointError(f"{file}: expected metadata written by holdfast; {line_of(error)}") from None

@@ -167,7 +167,7 @@ def _networks(recipe: Recipe) -> list[Architecture]:
     if isinstance(recipe.train.objective, Align):
         sources += recipe.train.objective.witnesses
     if isinstance(model, OfRuns):
-        sources += [path for path in (model.standard, model.robust) if path is not None]
+        sources += [path for path in model.roles.values() if path is not None]
     networks = [recipe.model]
     for source in sources:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,10 @@ from torch import nn
 from holdfast.budget import require_budget
 from holdfast.data.dataset import Split, channel_statistics, subset
 from holdfast.ensembles.neighbours import NearestNeighbours
-from holdfast.ensembles.of_runs import OfRuns
+from holdfast.ensembles.of_runs import HAROfRuns, OfRuns
 from holdfast.errors import CheckpointError, DataError, HoldfastError, RecipeError
 from holdfast.families import MODELS
+from holdfast.hierarchy import with_hierarchy
 from holdfast.models import build
 from holdfast.models.external import Python, Timm, Torchvision
 from holdfast.models.plan import bytes_of, planned, require_sizes
@@ -32,7 +33,7 @@ from holdfast.types import Architecture
 EXTERNAL = (Python, Timm, Torchvision)
 
 Bases = Mapping[str, Mapping[str, Any]]
-"""What is known of the networks inside a composite, `standard` and `robust`: plain values, enough to build them."""
+"""What is known of the networks inside a composite, by role: plain values, enough to build them."""
 
 
 def new_model(recipe: Recipe, splits: Splits, bases: Bases | None = None, *, trust: TrustedCode = False) -> nn.Module:
@@ -43,7 +44,7 @@ def new_model(recipe: Recipe, splits: Splits, bases: Bases | None = None, *, tru
     """
     if splits.train is None:
         raise DataError(f"data {splits.name}: expected training images; it has a test split only")
-    model: object = recipe.model
+    model: object = with_hierarchy(recipe.model, splits.hierarchy, recipe.name)
     if isinstance(model, OfRuns):
         stored = find_bases(recipe, splits, trust=trust) if bases is None else bases
         return _filled(recipe, model, splits, stored, trust=trust)
@@ -117,19 +118,21 @@ def find_bases(recipe: Recipe, splits: Splits, run: Run | None = None, *, trust:
     Raises:
         RecipeError: if a network is not there, was changed, does not fit the images, or is a composite itself.
     """
-    composite: object = recipe.model
+    composite: object = with_hierarchy(recipe.model, splits.hierarchy, recipe.name)
     if not isinstance(composite, OfRuns):
         return {}
     before: Bases = {} if run is None else run.info().get("bases", {})
     begun = run is not None and (run.state.exists() or bool(run.labels()))
     facts: dict[str, Mapping[str, Any]] = {}
-    for role in ("standard", "robust"):
-        path = getattr(composite, role)
+    for role, path in composite.roles.items():
         if path is None:
             facts[role] = {"neighbours": len(_images(composite, recipe, splits))}
             continue
         try:
-            facts[role] = _base_facts(path_of(path, recipe.seed), splits, trust=trust)
+            wanted = splits
+            if isinstance(composite, HAROfRuns):
+                wanted = replace(splits, name=f"{splits.name} ({role})", classes=composite.classes_of(role))
+            facts[role] = _base_facts(path_of(path, recipe.seed), wanted, trust=trust)
         except CheckpointError as error:
             if not begun or role not in before:
                 raise RecipeError(f"model.{role}: {error}") from error
@@ -181,23 +184,32 @@ def _composite(
     composite: OfRuns, shape: tuple[int, int, int], classes: int, seed: int, bases: Bases, *, trust: TrustedCode
 ) -> nn.Module:
     """A composite of fresh networks."""
-    standard, robust = (
-        _inside(composite, shape, classes, bases.get(role, {}), trust=trust) for role in ("standard", "robust")
-    )
-    kinds = [next(network.parameters(), torch.empty(0)).dtype for network in (standard, robust)]
-    if kinds[0] != kinds[1] and not isinstance(robust, NearestNeighbours):
-        raise RecipeError(f"model: expected two networks of the same precision, got {kinds[0]} and {kinds[1]}")
-    return build(lambda shape, _: composite.of(standard, robust, shape), shape, classes, seed=seed).to(dtype=kinds[0])
+    sizes = {
+        role: len(composite.classes_of(role)) if isinstance(composite, HAROfRuns) else classes
+        for role in composite.roles
+    }
+    parts = {role: _inside(composite, shape, size, bases.get(role, {}), trust=trust) for role, size in sizes.items()}
+    networks = [part for part in parts.values() if not isinstance(part, NearestNeighbours)]
+    kinds = list(dict.fromkeys(next(network.parameters(), torch.empty(0)).dtype for network in networks))
+    if len(kinds) > 1:
+        raise RecipeError(f"model: expected networks of the same precision, got {kinds[0]} and {kinds[1]}")
+
+    def joined(shape: tuple[int, int, int]) -> nn.Module:
+        if isinstance(composite, HAROfRuns):
+            return composite.of_parts(parts)
+        return composite.of(parts["standard"], parts["robust"], shape)
+
+    return build(lambda shape, _: joined(shape), shape, classes, seed=seed).to(dtype=kinds[0])
 
 
 def _inside(
     composite: OfRuns, shape: tuple[int, int, int], classes: int, base: Mapping[str, Any], *, trust: TrustedCode
 ) -> nn.Module:
-    """One of the two in a composite, fresh."""
+    """One of those in a composite, fresh."""
     if composite.neighbours is not None and "neighbours" in base:
         return composite.neighbours.empty(shape, classes, base["neighbours"])
     if not {"model", "dtype"} <= base.keys():
-        raise RecipeError("model: expected the two networks that a composite is made of; nothing says which they are")
+        raise RecipeError("model: expected the networks that a composite is made of; nothing says which they are")
     architecture = parse(Architecture, base["model"])
     network = new_network(architecture, shape, classes, trust=trust)
     return network.to(dtype=getattr(torch, base["dtype"]))
@@ -206,13 +218,15 @@ def _inside(
 def _filled(recipe: Recipe, composite: OfRuns, splits: Splits, bases: Bases, *, trust: TrustedCode) -> nn.Module:
     """A composite with the weights of those inside, or the images."""
     size: Any = (splits.shape, len(splits.classes))
-    model: Any = new_network(recipe.model, *size, seed=recipe.seed, bases=bases, trust=trust)
+    made_of: Any = composite
+    model: Any = new_network(made_of, *size, seed=recipe.seed, bases=bases, trust=trust)
     for role, base in bases.items():
         if composite.neighbours is not None and "neighbours" in base:
             x, y = _images(composite, recipe, splits).batch(slice(None))
             getattr(model, role).load_state_dict(composite.neighbours.of(x, y, len(splits.classes)).state_dict())
         elif (file := _file(base)).exists():
-            load_weights(getattr(model, role), file)
+            place = composite.submodule(role) if isinstance(composite, HAROfRuns) else role
+            load_weights(model.get_submodule(place), file)
     return model  # type: ignore[no-any-return]
 
 

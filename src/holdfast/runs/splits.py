@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.data.dataset import Split, first, split_validation, subset
+from holdfast.data.views import view_of
+from holdfast.errors import DataError
+from holdfast.hierarchy import Hierarchy
 from holdfast.recipe.schema import DataRecipe
 from holdfast.runs.directory import Run
 
@@ -27,6 +30,7 @@ class Splits:
         older: the test images that earlier versions drew, with the seed of the run; None where they are the same.
         kept: whether `test` are such images, kept because the run has results of them.
         test_seed: seed of the draw of test images, for whoever wants fewer of them.
+        hierarchy: of the classes; None for none.
     """
 
     name: str
@@ -39,6 +43,7 @@ class Splits:
     older: Split | None = None
     kept: bool = False
     test_seed: int = 0
+    hierarchy: Hierarchy | None = None
 
     @property
     def examples(self) -> str:
@@ -70,6 +75,7 @@ class Splits:
             "fingerprint": self.fingerprint,
             "examples": self.examples,
             **sizes,
+            **({} if self.hierarchy is None else {"hierarchy": self.hierarchy.facts()}),
         }
 
     def _splits(self) -> dict[str, Split | None]:
@@ -77,12 +83,14 @@ class Splits:
 
 
 def prepare(recipe: DataRecipe, seed: int, root: Path | None = None) -> Splits:
-    """Read the data set and cut it: the subset first, validation out of it.
+    """Read the data set and cut it: the subset first, validation out of it, and the view of all parts last.
 
     Training and validation images depend on the seed, test images only on the recipe, so that results of several seeds
     are about the same images.
     """
     data = recipe.source(root)
+    if recipe.hierarchy is not None:
+        data = replace(data, hierarchy=recipe.hierarchy(data, recipe.source, root))
     train, validation = data.train, None
     if train is not None and recipe.subset is not None:
         train = subset(train, recipe.subset, seed)
@@ -91,10 +99,29 @@ def prepare(recipe: DataRecipe, seed: int, root: Path | None = None) -> Splits:
     test, older = _tested(data.test, recipe), None
     if recipe.test_subset is not None and seed != recipe.test_seed:
         older = subset(data.test, recipe.test_subset, seed)
-    return Splits(
+    splits = Splits(
         data.name, data.classes, data.shape, data.fingerprint(), train, validation, test, older,
-        test_seed=recipe.test_seed,
+        test_seed=recipe.test_seed, hierarchy=data.hierarchy,
     )  # fmt: skip
+    return splits if recipe.view is None else viewed(splits, recipe.view)
+
+
+def viewed(splits: Splits, name: str) -> Splits:
+    """The same images with the labels of a view, or those of them that have one; see `view_of`.
+
+    Raises:
+        DataError: if there is no such view, or no training image is in it.
+    """
+    view = view_of(name, splits.hierarchy)
+    of = {part: None if split is None else view(split) for part, split in splits._splits().items()}
+    if of["train"] is not None and not len(of["train"]):
+        raise DataError(f"data.view {name}: expected training images of it; got none; take a larger subset")
+    validation = of["validation"] if of["validation"] is not None and len(of["validation"]) else None
+    test, older = of["test"], None if splits.older is None else view(splits.older)
+    assert test is not None
+    return replace(
+        splits, classes=view.classes, train=of["train"], validation=validation, test=test, older=older, hierarchy=None
+    )
 
 
 def _tested(test: Split, recipe: DataRecipe) -> Split:

@@ -9,6 +9,7 @@ from torch import nn
 
 from holdfast.ensembles.of_runs import CompositeOfRuns
 from holdfast.errors import CheckpointError
+from holdfast.hierarchy import with_hierarchy
 from holdfast.models.weights import copy_weights, read_tensors, require_fitting
 from holdfast.recipe import plain
 from holdfast.recipe.foreign import Unresolved
@@ -49,8 +50,9 @@ def load_model(path: Path | str, *, trust: TrustedCode = False, of: Architecture
         )
     for architecture in (stated, *named_networks(card)[1:]):
         require_trust(architecture, str(card.file), trust=trust, error=CheckpointError)
+    bound = with_hierarchy(stated, card.hierarchy, str(card.file))
     model = new_network(
-        stated, card.shape, len(card.classes), seed=card.recipe.seed, bases=card.bases, trust=trust,
+        bound, card.shape, len(card.classes), seed=card.recipe.seed, bases=card.bases, trust=trust,
         fitting=lambda plan: require_fitting(plan, state, str(card.file)),
     )  # fmt: skip
     kinds = {tensor.dtype for tensor in state.values() if tensor.is_floating_point()}

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.errors import RecipeError
+from holdfast.hierarchy import with_hierarchy
 from holdfast.models.logits import bare
 from holdfast.objectives.threat_warmup import has_growing_threat, warmup_share
 from holdfast.objectives.weight_penalty import with_l1
@@ -125,14 +126,16 @@ class _Loop:
         if self.bases and self.fabric.is_global_zero:
             run.record(bases=self.bases)
         self.model, self.optimizer = set_up(self.fabric, self.raw, train.optimizer(self.raw.parameters()))
-        settings, self.witnesses = with_witnesses(recipe, splits, run, trust=trust)
+        objective, self.witnesses = with_witnesses(recipe, splits, run, trust=trust)
         if self.witnesses and self.fabric.is_global_zero:
             run.record(witnesses=self.witnesses)
-        self.objective = RunningObjective(settings, self.raw, len(splits.classes), splits.train, self.fabric.device)
+        objective = with_hierarchy(objective, splits.hierarchy, recipe.name)
+        self.objective = RunningObjective(objective, self.raw, len(splits.classes), splits.train, self.fabric.device)
         self.optimizer.param_groups[0]["params"].extend(self.objective.hooks.parameters())
         self.objective.hooks.meet(splits.train, splits.validation, augmented=bool(recipe.data.augment))
         self.mean = RunningMean(self.raw, train.ema) if train.ema is not None else None
-        self.judge = Judge(train.selection, splits.validation, recipe.seed)
+        selection = with_hierarchy(train.selection, splits.hierarchy, recipe.name)
+        self.judge = Judge(selection, splits.validation, recipe.seed)
         advice = remedy(adversarial=has_growing_threat(train.objective), warmup=train.threat_warmup)
         self.watch = CollapseWatch(splits.train, advice)
         self.batches = Batches(recipe, splits.train, len(splits.classes))
