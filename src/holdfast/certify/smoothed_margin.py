@@ -108,23 +108,23 @@ class SmoothedMargin:
         rng = streams(rng, x)
         precise = exact(model, self.constant)
         classes = mean_logits(precise, x, self.sigma, self.n0, rng.split("selection"), self.batch).argmax(1)
-        found = estimate_margin(precise, x, classes, self.sigma, self.n, rng.split("estimation"), self.batch)
-        if not bool(found.mean.isfinite().all()):
+        estimate = estimate_margin(precise, x, classes, self.sigma, self.n, rng.split("estimation"), self.batch)
+        if not bool(estimate.mean.isfinite().all()):
             raise ModelError("smoothed_margin: the logits of noisy copies are not finite")
-        growth, euclidean, off = self._growth(model, x, classes, found)
-        left = certified_radius(found.mean + off, euclidean * self.sigma, self.n, self.alpha)
+        growth, euclidean, off = self._growth(model, x, classes, estimate)
+        left = certified_radius(estimate.mean + off, euclidean * self.sigma, self.n, self.alpha)
         radius = left * (1 - gamma(ELEMENTARY)) / growth
         samples = torch.full_like(classes, self.n + self.n0)
         return Certificate(torch.where(radius > 0, classes, ABSTAIN), radius.clamp_min(0), samples)
 
     def _growth(
-        self, model: Classifier, x: Tensor, classes: Tensor, found: MarginEstimate
+        self, model: Classifier, x: Tensor, classes: Tensor, estimate: MarginEstimate
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Of each image's class the growth of its margin in `norm` and in l2, and how far its margins may be off."""
         if self.constant is not None:
-            known = (margin_growth(model, x, norm, self.constant) for norm in (self.norm, "l2"))
-            growth, euclidean = (torch.full_like(found.mean, each) for each in known)
-            return growth, euclidean, found.rounding
+            constants = (margin_growth(model, x, norm, self.constant) for norm in (self.norm, "l2"))
+            growth, euclidean = (torch.full_like(estimate.mean, each) for each in constants)
+            return growth, euclidean, estimate.rounding
         bound, flat = margin_bound(model, x, self.norm), margin_bound(model, x, "l2")
         growth, euclidean = (each.growth.to(x.device).amax(1)[classes] for each in (bound, flat))
         noise = FARTHEST * self.sigma * math.sqrt(x[0].numel())

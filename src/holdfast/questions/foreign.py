@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -55,21 +55,28 @@ def presented_by_name(answers: Answers) -> list[Item]:
 def stored_values(answers: Answers) -> Iterator[Item]:
     """Means of the columns, and the numbers of records, of answers that no code presents."""
     some = answered(answers)
-    names = dict.fromkeys(name for _, one in some for name in one.rows.columns if name not in COMMON)
-    numeric = [name for name in names if all(_is_numeric(one.rows, name) for _, one in some)]
+    yield from _columns([(name, one.rows) for name, one in some])
+    yield from _records([(f"{name}, record {n}", record) for name, one in some for n, record in enumerate(one.records)])
+
+
+def _columns(some: Sequence[tuple[str, pl.DataFrame]]) -> Iterator[Table]:
+    """Means of the columns that are numbers in all answers."""
+    names = dict.fromkeys(name for _, rows in some for name in rows.columns if name not in COMMON)
+    numeric = [name for name in names if all(_is_numeric(rows, name) for _, rows in some)]
     if numeric:
-        rows = [
-            (name, [Cell(count(len(one.rows))), *(mean(one.rows[each].cast(pl.Float64).to_list()) for each in numeric)])
-            for name, one in some
+        table = [
+            (run, [Cell(count(len(rows))), *(mean(rows[name].cast(pl.Float64).to_list()) for name in numeric)])
+            for run, rows in some
         ]
-        yield Table("Means over the images, with 95 % intervals", "Run", ("Images", *numeric), rows)
-    records = [(f"{name}, record {place}", one) for name, each in some for place, one in enumerate(each.records)]
-    keys = list(
-        dict.fromkeys(key for _, one in records for key, value in one.items() if isinstance(value, int | float))
-    )
+        yield Table("Means over the images, with 95 % intervals", "Run", ("Images", *numeric), table)
+
+
+def _records(some: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[Table]:
+    """The numbers of all records."""
+    keys = list(dict.fromkeys(key for _, one in some for key, value in one.items() if isinstance(value, int | float)))
     if keys:
         yield Table(
-            "Numbers in the records", "Run", keys, [(name, [_cell(one, key) for key in keys]) for name, one in records]
+            "Numbers in the records", "Run", keys, [(name, [_cell(one, key) for key in keys]) for name, one in some]
         )
 
 

@@ -37,10 +37,10 @@ def radius(frequency: Frequency, height: int, width: int) -> float:
 
 def whole_map(values: Sequence[float], height: int, width: int) -> list[list[float | None]]:
     """All frequencies with 0 in the middle, from the values of the independent ones; None for those not measured."""
-    known = dict(zip(independent(height, width), values, strict=False))
-    known |= {(-i % height, -j % width): value for (i, j), value in known.items()}
+    measured = dict(zip(independent(height, width), values, strict=False))
+    measured |= {(-i % height, -j % width): value for (i, j), value in measured.items()}
     rows, columns = (range(-(side // 2), (side + 1) // 2) for side in (height, width))
-    return [[known.get((i % height, j % width)) for j in columns] for i in rows]
+    return [[measured.get((i % height, j % width)) for j in columns] for i in rows]
 
 
 def fourier_map(

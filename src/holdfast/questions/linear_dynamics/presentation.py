@@ -45,9 +45,9 @@ def presentation(answers: Answers) -> Iterator[Item]:
             yield from [error_figure(name, domain, of), risk_figure(name, answer, domain, of)] if of else []
         if ("random",) in parts:
             yield from _against_predictions(name, answer, parts)
-    known = next((parts for _, _, parts in some if ("P flat",) in parts), None)
-    if known:
-        yield from _statements(known)
+    stated = next((parts for _, _, parts in some if ("P flat",) in parts), None)
+    if stated:
+        yield from _statements(stated)
 
 
 def _parts(answer: Answer) -> Parts:
