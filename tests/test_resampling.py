@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import spearmanr
+from scipy.stats import spearmanr, t
 
-from holdfast.resampling import bootstrap, least_squares, rank_correlation, ranks
+from holdfast.resampling import bootstrap, least_squares, rank_correlation, ranks, student_interval
 
 
 def test_ranks_share_the_mean_of_equal_values():
@@ -65,3 +65,31 @@ def test_least_squares_by_hand():
     _, explained = least_squares([x], [1.0, -1.0, -1.0, 1.0])
     assert explained == pytest.approx(0, abs=1e-12)
     assert math.isnan(least_squares([x], [2.0] * 4)[1])
+
+
+def test_the_interval_of_the_mean_of_a_few_is_that_of_student():
+    values = np.array([1.0, 2.0, 4.0, 9.0])
+    made = student_interval(lambda rows: values[rows].mean(), 4, draws=20_000)
+    expected = t.interval(0.95, 3, loc=4, scale=values.std(ddof=1) / 2)
+    assert (made.low, made.high) == pytest.approx(expected, rel=0.02)
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_intervals_of_few_units_cover_what_they_claim(count):
+    """Of 300 differences of means; the binomial deviation is 1.3 points, and percentiles of draws cover 67 to 85 %."""
+    covered = 0
+    for seed in range(300):
+        one, other = np.random.default_rng(seed).normal(size=(2, count))
+        made = student_interval(lambda a, b, x=one, y=other: x[a].mean() - y[b].mean(), count, count, draws=200)
+        covered += made.low <= 0 <= made.high
+    assert covered >= 0.93 * 300
+
+
+def test_one_unit_has_no_interval():
+    assert student_interval(lambda a, b: 1.0, 1, 5) is None
+    assert student_interval(lambda a: math.nan, 5) is None
+
+
+def test_values_that_are_not_finite_have_no_rank():
+    with pytest.raises(ValueError, match="expected finite values"):
+        rank_correlation([1.0, math.nan], [1.0, 2.0])

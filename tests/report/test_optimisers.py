@@ -6,8 +6,9 @@ import math
 import numpy as np
 import polars as pl
 import pytest
-from scipy.stats import spearmanr
+from scipy.stats import spearmanr, t
 
+from holdfast.errors import LedgerError
 from holdfast.questions.answers import AnswerKey, Store
 from holdfast.report.optimisers import Optimisers
 from holdfast.report.optimisers.comparing import (
@@ -132,15 +133,48 @@ def test_matched_by_hand():
     assert (accuracy.optimiser, accuracy.reference, accuracy.pairs, accuracy.points) == ("adam", "sgd", 1, 1)
     assert accuracy.difference.value == pytest.approx(0.4 - 0.55)
     assert loss.difference.value == pytest.approx(0.3 - 0.7)
-    assert accuracy.difference.interval.low == accuracy.difference.interval.high == accuracy.difference.value
+    assert accuracy.difference.interval is None  # one run of each says nothing of others
 
 
-def test_pairs_of_runs_count_alike_and_the_interval_resamples_runs():
+def test_pairs_of_runs_count_alike_and_the_interval_is_that_of_student():
     sgd = [trained("sgd", point(robust=0.5), point(robust=0.5)), trained("sgd", point(robust=0.7))]
     adam = [trained("adam", point(robust=0.4)), trained("adam", point(robust=0.4), point(robust=0.2))]
     (one,) = matched(study(*sgd, *adam), "sgd", same_accuracy)
     assert one.difference.value == pytest.approx(np.mean([-0.1, -0.3, -0.2, -0.4]))
-    assert (one.difference.interval.low, one.difference.interval.high) == pytest.approx((-0.4, -0.1))
+    deviation = math.sqrt(np.var([0.4, 0.3], ddof=1) / 2 + np.var([0.5, 0.7], ddof=1) / 2)
+    half = (one.difference.interval.high - one.difference.interval.low) / 2
+    assert half == pytest.approx(t.ppf(0.975, 1) * deviation, rel=0.05)
+
+
+def test_rates_are_resampled_where_an_optimiser_has_several():
+    """Three seeds that are equal at each rate are no more evidence than one."""
+    robust = {"sgd": (0.5, 0.6), "adam": (0.4, 0.2)}
+    runs = [(name, rate, value) for name, values in robust.items() for rate, value in enumerate(values)]
+    once = study(*(trained(name, point(robust=value), rate=rate) for name, rate, value in runs))
+    thrice = study(*(trained(name, point(robust=value), rate=rate) for name, rate, value in runs for _ in range(3)))
+    assert thrice.independent("adam") == [[6, 7, 8], [9, 10, 11]]
+    assert study(*[trained("sgd", point())] * 3).independent("sgd") == [[0], [1], [2]]
+    differences = [next(matched(each, "sgd", same_accuracy)).difference for each in (once, thrice)]
+    assert differences[0].value == pytest.approx(differences[1].value)
+    assert differences[0].interval.low == pytest.approx(differences[1].interval.low)
+
+
+def test_draws_of_a_fit_have_runs_of_every_optimiser():
+    """Two runs each, a clear difference: a draw without an optimiser would have a constant of 0."""
+    runs = [
+        trained(
+            name,
+            *(
+                point(robust=value + 0.001 * seed + 0.1 * math.log(loss), loss=loss)
+                for loss in (0.1, 0.2, 0.3 + seed / 10)
+            ),
+        )
+        for name, value in (("sgd", 0.9), ("adam", 0.7))
+        for seed in (0, 1)
+    ]
+    constant = fit(study(*runs), "sgd").effects["adam"]
+    assert constant.value == pytest.approx(-0.2)
+    assert -0.25 < constant.interval.low < constant.interval.high < -0.15
 
 
 def test_what_never_matches_says_so():
@@ -226,15 +260,51 @@ def test_everything_is_shown_with_the_training_loss_in_the_tables_of_accuracies(
     items = list(Optimisers().present(read_runs(made)))
     tables = {item.caption: item for item in items if isinstance(item, Table)}
     chosen = tables["At the rate with the best validation accuracy"]
-    assert [name for name, _ in chosen.rows] == ["sgd, 0.3", "adam, 0.3"]  # all are alike, so the highest rate
-    assert chosen.columns[:4] == ("Seeds", "Training loss", "Validation", "Clean")
+    assert [name for name, _ in chosen.rows] == ["sgd, 0.1", "adam, 0.1"]  # all are alike, so the lowest rate
+    assert chosen.columns[:5] == ("Seeds", "Training loss", "Final training loss", "Validation", "Clean")
     assert {"Robust accuracy at equal terms, beside sgd", "Spearman’s correlation with robust accuracy over runs"} <= {
         *tables
     }
-    steep = tables["Robust accuracy, Lipschitz constants and slopes"]
+    steep = tables["Robust accuracy, Lipschitz constants and slopes; norm l2, 4 images"]
     assert steep.columns[:2] == ("Robust", "Product of layer norms")
     turned = list(Optimisers(reference="adam").present(read_runs(made)))
     assert any(getattr(item, "caption", "") == "Robust accuracy at equal terms, beside adam" for item in turned)
+    with pytest.raises(LedgerError, match="reference: unknown name 'adma'; known: adam, sgd"):
+        list(Optimisers(reference="adma").present(read_runs(made)))
+    notes = [item.text for item in items if isinstance(item, Note)]
+    assert notes == ["The best learning rate is the lowest or highest one tried: sgd, adam."]
+
+
+def test_one_optimiser_with_and_without_momentum_is_two_and_a_base_name_is_enough(tmp_path):
+    made = [
+        run(tmp_path / name, {"sgd": {"lr": 0.1, "momentum": momentum}}, 8, name=f"x/{name}/seed-0")
+        for name, momentum in (("plain", 0.0), ("heavy", 0.9))
+    ]
+    (one,) = studies(read_runs(made))
+    assert one.optimisers == ("sgd momentum=0.0", "sgd momentum=0.9")
+    with pytest.raises(LedgerError, match="reference: unknown name 'sgd'"):  # there are two
+        list(Optimisers(reference="sgd").present(read_runs(made)))
+    notes = [item.text for item in Optimisers().present(read_runs(made)) if isinstance(item, Note)]
+    assert notes == [
+        "Fewer than 3 learning rates: sgd momentum=0.0, sgd momentum=0.9; another rate may change the comparison."
+    ]
+
+
+def test_answers_on_other_terms_do_not_stand_beside_those_of_most_runs(tmp_path):
+    made = []
+    for name in ("sgd", "adam", "rmsprop"):
+        path = run(tmp_path / name, {name: {"lr": 0.1}}, 8, name=f"x/{name}/seed-0")
+        for images, gradient in ((1, 9.0), (4, 2.0)) if name != "rmsprop" else ((1, 9.0),):
+            key = AnswerKey(
+                question="lipschitz", settings={"norm": "l2"}, weights="last", weights_hash="0", seed=0,
+                examples=images, images="0", block=1,
+            )  # fmt: skip
+            Store(path).write(key, [{"gradient": gradient}])
+        made.append(path)
+    (one,) = studies(read_runs(made))
+    assert (one.measured, [each.measures for each in one.runs]) == ("norm l2, 1 image", [{"gradient": 9.0}] * 3)
+    (two,) = studies(read_runs(made[:2]))
+    assert (two.measured, [each.measures for each in two.runs]) == ("norm l2, 4 images", [{"gradient": 2.0}] * 2)
 
 
 def test_studies_of_a_page_have_headings_and_say_where_no_rate_can_be_chosen(tmp_path):

@@ -52,7 +52,7 @@ def test_the_drop_is_clean_minus_the_mean_over_draws():
     # Differences of the examples: 0, 0.5, 1 and -0.5, whose variance is 1.25 / 3.
     half = 1.959964 * math.sqrt(1.25 / 3 / 4)
     assert (low["low"], low["high"]) == (pytest.approx(0.25 - half), pytest.approx(0.25 + half))
-    assert (high["band"], high["drop"], high["low"], high["high"]) == (1, 0, 0, 0)
+    assert (high["band"], high["drop"], high["low"], high["high"]) == (1, 0, -0.75, 0.75)  # none of four
 
 
 def test_draws_of_an_example_are_no_further_examples():

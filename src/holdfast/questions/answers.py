@@ -22,6 +22,7 @@ from holdfast.json_text import parse_json_object
 from holdfast.parquet import from_parquet, to_parquet
 from holdfast.questions.question import Record
 from holdfast.records import parse_record
+from holdfast.show.numbers import several
 
 DIRECTORY = "answers"
 EARLIER = ("analyses", "measures")
@@ -175,7 +176,7 @@ class Answers(Sequence[Answer]):
         sizes = {answer.key.examples for answer in self.each}
         return [
             [f"{name}={_plain(answer.settings.get(name))}" for name in varying]
-            + [f"{answer.key.examples} images"] * (len(sizes) > 1)
+            + [several(answer.key.examples, "image")] * (len(sizes) > 1)
             for answer in self.each
         ]
 

@@ -13,6 +13,7 @@ from holdfast.questions.question import Context, Material, Needs, Prepared, Reco
 from holdfast.show.items import Details, Item, Note
 from holdfast.show.numbers import short
 from holdfast.show.table import Cell, Table
+from holdfast.statistics import spread
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -148,8 +149,8 @@ def _slopes(norm: str, material: Material) -> dict[str, Any]:
         relative.append(_dual(gradient, norm)[right] / -violation.double()[right])
     every, some = torch.cat(losses), torch.cat(relative)
     return {
-        "gradient": float(every.mean()), "gradient_half": 1.96 * float(every.std()) / len(every) ** 0.5,
-        "relative": float(some.median()) if len(some) else None, "images": len(every),
+        "gradient": float(every.mean()), "gradient_half": spread(every.tolist()).half,
+        "relative": float(some.quantile(0.5)) if len(some) else None, "images": len(every),
     }  # fmt: skip
 
 
@@ -167,7 +168,9 @@ def _table(records: Sequence[tuple[str, Record]]) -> Table:
     for name, record in records:
         upper, lower = record["upper"], record["lower"]
         gap = upper / lower if upper is not None and lower else None
-        gradient = Cell(short(record["gradient"]), f"± {short(record['gradient_half'])}", value=record["gradient"])
+        half = record["gradient_half"]
+        note = "" if half is None else f"± {short(half)}"
+        gradient = Cell(short(record["gradient"]), note, value=record["gradient"])
         cells = [number(record["product"]), number(upper), number(lower), number(gap), number(record["weights"])]
         rows.append((name, [*cells, gradient, number(record["relative"])]))
     columns = (

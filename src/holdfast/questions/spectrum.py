@@ -22,9 +22,11 @@ SHARES = (0.5, 0.9, 0.99)
 """Of the energy, for the table."""
 EXPLANATION = (
     "The mean magnitude of the cosine transform over images and channels, and, along the diagonal, from the mean of an "
-    "image (frequency 0) to the finest checkerboard. Frequencies with hardly any energy are irrelevant to the labels: "
-    "a network's weights at these frequencies matter only for perturbed images."
+    "image (frequency 0) to the finest checkerboard. Frequencies with hardly any energy carry little "
+    "of the images: a network's weights there hardly matter for these, and matter for perturbed ones."
 )
+ROUNDING = 1e-20
+"""Energy relative to that of the mean below which there is none but that of rounding."""
 NAMED = 3
 """Runs on the same images whose names stand together; more are counted."""
 
@@ -137,6 +139,8 @@ def _table(some: Sequence[tuple[str, Answer]]) -> Table:
         cells = [Cell(count(record["images"]), value=record["images"]), Cell(percent(mean / (sum(energies) or 1)))]
         without_mean = sorted(energies, reverse=True)
         without_mean.remove(mean)
+        if sum(without_mean) < ROUNDING * mean:
+            without_mean = []  # images that are the same everywhere
         for share in SHARES:
             needed = coefficients_with(without_mean, share)
             cells.append(Cell(percent(needed / len(energies)), value=needed / len(energies)))

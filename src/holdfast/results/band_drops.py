@@ -25,6 +25,9 @@ METHOD = "band_noise"
 FIELDS = {"bands": pl.Int64, "variance": pl.Float64, "rule": pl.String, "clip": pl.Boolean, "band": pl.Int64}
 """Its fields, all but the number of the draw."""
 
+RULE_OF_THREE = 3.0
+"""Expected number of an event below which none of many examples shows it with a probability of 5 % or more."""
+
 NETWORK = ("run", "weights")
 KEY = (*NETWORK, *FIELDS)
 """What distinguishes one drop from another: run and weights, then the fields of the noise."""
@@ -51,7 +54,8 @@ def drops(examples: pl.DataFrame) -> pl.DataFrame:
 
     Returns:
         A row for each network, setting and band: `KEY`, `examples`, `draws`, the accuracies `clean` and `noisy`, their
-        difference `drop` and its 95 % interval `low` to `high`, null for a single example.
+        difference `drop` and its 95 % interval `low` to `high`, null for a single example. Where all differences
+        are equal, the interval is that of an event that none of so many examples has shown.
     """
     bands = examples.group_by(*KEY, maintain_order=True).agg(
         examples=pl.len(),
@@ -63,6 +67,7 @@ def drops(examples: pl.DataFrame) -> pl.DataFrame:
     spreads = [spread(each) for each in bands["drops"].to_list()]
     drop = pl.Series([each.mean for each in spreads], dtype=pl.Float64)
     half = pl.Series([each.half for each in spreads], dtype=pl.Float64)
+    half = pl.select(pl.when(half == 0).then(RULE_OF_THREE / bands["examples"]).otherwise(half)).to_series()
     return bands.drop("drops").with_columns(drop=drop, low=drop - half, high=drop + half)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from holdfast.errors import LedgerError, unknown
 from holdfast.questions.question import Needs
 from holdfast.report.optimisers.comparing import (
     Estimate,
@@ -30,15 +31,18 @@ from holdfast.show.table import Cell, Table
 
 GUIDE = (
     "Runs that differ in optimiser, learning rate and seed alone; ± is the standard deviation over seeds, brackets "
-    "hold 95 % intervals that resample runs. “Robust” is the mean accuracy over the checks beside clean images. How "
+    "hold 95 % intervals. “Robust” is the mean accuracy over the checks beside clean images. How "
     "far training has gone explains much of robustness: a difference between optimisers counts where it remains at the "
     "same training loss or the same clean accuracy."
 )
 NO_VALIDATION = "No validation accuracy is recorded, so that no rate can be chosen without looking at test images."
 MATCHED = (
     "All networks after all epochs with results, beside those of {reference} that match; a pair of runs counts with "
-    "its mean. Percentage points of robust accuracy, optimiser minus {reference}."
+    "its mean. Percentage points of robust accuracy, optimiser minus {reference}; intervals resample learning rates "
+    "or, where an optimiser has one, runs, and are those of Student’s t, as there are few of them."
 )
+RATES = 3
+"""Learning rates of each optimiser from which on a best one is chosen among several."""
 FITTED = (
     "Robust accuracy as a linear function of the logarithm of the training loss, over {networks} networks: the slope, "
     "the share of the variance that it explains, and the same with a constant for each optimiser, relative to "
@@ -70,7 +74,13 @@ class Optimisers:
             yield from _presented(study, self._reference(study))
 
     def _reference(self, study: Study) -> str:
-        return self.reference if self.reference in study.optimisers else study.optimisers[0]
+        """The optimiser of that name, or the only one whose name begins with it."""
+        if self.reference is None:
+            return study.optimisers[0]
+        of_name = [name for name in study.optimisers if self.reference in (name, name.partition(" ")[0])]
+        if len(of_name) != 1:
+            raise LedgerError(f"reference: {unknown(self.reference, study.optimisers)}")
+        return of_name[0]
 
 
 def _presented(study: Study, reference: str) -> Iterator[Item]:
@@ -81,6 +91,7 @@ def _presented(study: Study, reference: str) -> Iterator[Item]:
         yield _accuracies(study, chosen, "At the rate with the best validation accuracy")
     else:
         yield Note(NO_VALIDATION, "missing")
+    yield from (Note(line, "doubt") for line in _cautions(every, rates))
     if any(run.measures for run in study.runs):
         yield _steepness(study, chosen or every)
     yield from _charts(study)
@@ -95,18 +106,34 @@ def _presented(study: Study, reference: str) -> Iterator[Item]:
     yield Details("Every optimiser at every rate", [_accuracies(study, every, "Every rate")])
 
 
+def _cautions(every: Networks, chosen: Mapping[str, float]) -> Iterator[str]:
+    """What makes a comparison at the best rates unfair."""
+    tried: dict[str, list[float]] = {}
+    for optimiser, rate in every:
+        tried.setdefault(optimiser, []).append(rate)
+    few = [name for name, rates in tried.items() if len(rates) < RATES]
+    if few:
+        yield f"Fewer than {RATES} learning rates: {', '.join(few)}; another rate may change the comparison."
+    edge = [name for name, rates in tried.items() if name not in few and chosen.get(name) in (min(rates), max(rates))]
+    if edge:
+        yield f"The best learning rate is the lowest or highest one tried: {', '.join(edge)}."
+    if len({len(networks) for networks in every.values()}) > 1:
+        yield "Not all learning rates have as many seeds."
+
+
 Networks = dict[tuple[str, float], list[tuple[Trained, Point]]]
 
 
 def _accuracies(study: Study, networks: Networks, caption: str) -> Table:
     """Accuracies beside the training loss that they belong to."""
-    columns = ("Seeds", "Training loss", "Validation", "Clean", *study.checks, "Robust")
+    columns = ("Seeds", "Training loss", "Final training loss", "Validation", "Clean", *study.checks, "Robust")
     rows = []
     for (optimiser, rate), some in networks.items():
         each = [point for _, point in some]
         validation = [point.validation for point in each if point.validation is not None]
         cells = [
             Cell(count(len(each)), value=len(each)), _over(tuple(point.loss for point in each), short),
+            _over([run.final_loss for run, _ in some if run.final_loss is not None], short),
             _over(validation, percent), _over([point.clean for point in each], percent),
             *(_over([point.robust[check] for point in each], percent) for check in study.checks),
             _over([point.mean(study.checks) for point in each], percent),
@@ -133,7 +160,8 @@ def _steepness(study: Study, networks: Networks) -> Table:
             cells.append(_over([run.measures[name] for run, _ in some if name in run.measures], short))
         rows.append((f"{optimiser}, {short(rate)}", cells))
     columns = ("Robust", *(text[:1].upper() + text[1:] for text in MEASURES.values()))
-    return Table("Robust accuracy, Lipschitz constants and slopes", "Optimiser and rate", columns, rows)
+    caption = f"Robust accuracy, Lipschitz constants and slopes; {study.measured}"
+    return Table(caption, "Optimiser and rate", columns, rows)
 
 
 def _charts(study: Study) -> Iterator[Chart]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holdfast.report.optimisers.points import MEASURES, Point, Study, Trained
-from holdfast.resampling import Rows, bootstrap, least_squares, rank_correlation
+from holdfast.resampling import Rows, bootstrap, least_squares, rank_correlation, student_interval
 from holdfast.statistics import Interval
 
 ACCURACY_WITHIN = 0.005
@@ -49,12 +49,14 @@ def at_each_rate(study: Study) -> dict[tuple[str, float], list[tuple[Trained, Po
 
 def best_rates(study: Study) -> dict[str, float]:
     """The rate of each optimiser with the best mean validation accuracy; those without validation are left out."""
-    best: dict[str, tuple[float, float]] = {}
+    best: dict[
+        str, tuple[float, float]
+    ] = {}  # the score, and minus the rate: of rates as good as each other the lowest
     for (optimiser, rate), networks in at_each_rate(study).items():
         scores = [point.validation for _, point in networks if point.validation is not None]
         if len(scores) == len(networks):
-            best[optimiser] = max(best.get(optimiser, (-math.inf, math.nan)), (statistics.fmean(scores), rate))
-    return {optimiser: rate for optimiser, (_, rate) in best.items()}
+            best[optimiser] = max(best.get(optimiser, (-math.inf, math.nan)), (statistics.fmean(scores), -rate))
+    return {optimiser: -rate for optimiser, (_, rate) in best.items()}
 
 
 @dataclass(frozen=True)
@@ -100,8 +102,21 @@ def _matched(study: Study, optimiser: str, reference: str, by: Callable[[Point, 
             if differences:
                 table[row, column] = statistics.fmean(differences)
     pairs = int(np.isfinite(table).sum())
-    interval = bootstrap(lambda rows, columns: _mean(table[np.ix_(rows, columns)]), *table.shape) if pairs else None
+    groups = [_groups(study, name) for name in (optimiser, reference)]
+
+    def difference(*drawn: Rows) -> float:
+        return _mean(
+            table[np.ix_(*(np.concatenate([of[n] for n in rows]) for of, rows in zip(groups, drawn, strict=True)))]
+        )
+
+    interval = student_interval(difference, *map(len, groups)) if pairs else None
     return Matched(optimiser, reference, Estimate(_mean(table), interval), pairs, len(points))
+
+
+def _groups(study: Study, optimiser: str) -> list[NDArray[np.int64]]:
+    """Places among the runs of an optimiser, in groups that count as independent."""
+    places = {run: place for place, run in enumerate(study.of(optimiser))}
+    return [np.array([places[run] for run in group]) for group in study.independent(optimiser)]
 
 
 def _mean(table: NDArray[np.float64]) -> float:
@@ -164,26 +179,32 @@ def _enough(runs: Sequence[Sequence[Point]]) -> bool:
 
 
 def fit(study: Study, reference: str) -> Fit | None:
-    """The fit over all networks after all epochs with results; intervals resample runs."""
+    """The fit over all networks after all epochs with results; intervals resample the runs of each optimiser apart."""
     runs = [[point for point in run.points if point.loss > 0] for run in study.runs]
     if not _enough(runs):
         return None
     others = [name for name in study.optimisers if name != reference]
-    optimisers = [run.optimiser for run in study.runs]
+    groups = [study.independent(name) for name in (reference, *others)]
+    sizes = [len(group) for group in groups]
 
-    def coefficients(rows: Rows | Sequence[int]) -> tuple[Any, Any, Any]:
-        chosen = [(point, optimisers[row]) for row in rows for point in runs[row]]
+    def coefficients(*drawn: Sequence[int] | Rows) -> tuple[Any, Any, Any]:
+        chosen = [
+            (point, place)
+            for place, (group, rows) in enumerate(zip(groups, drawn, strict=True))
+            for row in rows for run in group[row] for point in runs[run]
+        ]  # fmt: skip
         loss = [math.log(point.loss) for point, _ in chosen]
         robust = [point.mean(study.followed) for point, _ in chosen]
-        factors = [[float(optimiser == name) for _, optimiser in chosen] for name in others]
+        factors = [[float(of == place) for _, of in chosen] for place in range(1, len(groups))]
         plain, explained = least_squares([loss], robust)
         own, own_explained = least_squares([loss, *factors], robust)
         return plain, own, (explained, own_explained)
 
     def estimate(value: float, fitted: int, place: int) -> Estimate:
-        return Estimate(value, bootstrap(lambda rows: float(coefficients(rows)[fitted][place]), len(runs), draws=FITS))
+        interval = student_interval(lambda *rows: float(coefficients(*rows)[fitted][place]), *sizes, draws=FITS)
+        return Estimate(value, interval)
 
-    plain, own, (explained, own_explained) = coefficients(range(len(runs)))
+    plain, own, (explained, own_explained) = coefficients(*map(range, sizes))
     effects = {name: estimate(float(own[place]), 1, place) for place, name in enumerate(others, 2)}
     return Fit(
         slope=estimate(float(plain[1]), 0, 1), explained=explained, own_slope=estimate(float(own[1]), 1, 1),

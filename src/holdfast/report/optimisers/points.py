@@ -16,6 +16,7 @@ from holdfast.report.runs import RunData
 from holdfast.results.labels import epoch_of
 from holdfast.results.ledger import natural
 from holdfast.results.summaries import accuracies
+from holdfast.show.numbers import several
 from holdfast.traits import Kind
 from holdfast.yaml_text import load_yaml
 
@@ -67,6 +68,7 @@ class Trained:
         rate: its learning rate.
         points: its networks, in the order of training.
         measures: answers of the question `lipschitz` about its main weights, by the keys of `MEASURES`.
+        final_loss: mean training loss of the last epoch; None where it is not recorded.
     """
 
     label: str
@@ -74,6 +76,7 @@ class Trained:
     rate: float
     points: tuple[Point, ...]
     measures: Mapping[str, float] = field(default_factory=dict)
+    final_loss: float | None = None
 
     @property
     def main(self) -> Point | None:
@@ -90,12 +93,14 @@ class Study:
         runs: its runs.
         checks: the checks beside clean images that the main networks of all runs went through.
         followed: those that networks after other epochs went through, too.
+        measured: on which terms all runs were asked the question `lipschitz`.
     """
 
     title: str
     runs: tuple[Trained, ...]
     checks: tuple[str, ...]
     followed: tuple[str, ...]
+    measured: str = ""
 
     @property
     def optimisers(self) -> tuple[str, ...]:
@@ -105,6 +110,13 @@ class Study:
     def of(self, optimiser: str) -> list[int]:
         """Which runs an optimiser trained."""
         return [place for place, run in enumerate(self.runs) if run.optimiser == optimiser]
+
+    def independent(self, optimiser: str) -> list[list[int]]:
+        """Runs of an optimiser in groups that count as independent: its rates or, where it has one, its runs."""
+        rates: dict[float, list[int]] = {}
+        for place in self.of(optimiser):
+            rates.setdefault(self.runs[place].rate, []).append(place)
+        return list(rates.values()) if len(rates) > 1 else [[place] for place in self.of(optimiser)]
 
     def main(self) -> list[tuple[Trained, Point]]:
         """Each run with its main network."""
@@ -117,12 +129,10 @@ def studies(runs: Sequence[RunData]) -> list[Study]:
     groups: dict[str, list[tuple[RunData, Mapping[str, Any]]]] = {}
     for run, recipe in read:
         groups.setdefault(json.dumps(_setting(recipe), sort_keys=True), []).append((run, recipe))
-    several = {
-        text: group for text, group in groups.items() if len({optimiser_of(recipe)[0] for _, recipe in group}) > 1
-    }
-    titles = _titles(list(several))
+    compared = {text: group for text, group in groups.items() if len(set(_names(group))) > 1}
+    titles = _titles(list(compared))
     return [
-        made for title, group in zip(titles, several.values(), strict=True) if (made := _study(title, group)).checks
+        made for title, group in zip(titles, compared.values(), strict=True) if (made := _study(title, group)).checks
     ]
 
 
@@ -167,16 +177,23 @@ def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
+def _names(group: Sequence[tuple[RunData, Mapping[str, Any]]]) -> list[str]:
+    """The optimisers of runs, told apart."""
+    return _distinguished([optimiser_of(recipe) for _, recipe in group])
+
+
 def _study(title: str, group: Sequence[tuple[RunData, Mapping[str, Any]]]) -> Study:
-    named = _distinguished([optimiser_of(recipe) for _, recipe in group])
+    terms, measures = _measures([run for run, _ in group])
     trained = [
         Trained(
-            run.label, name, float(optimiser_of(recipe)[1].get("lr", math.nan)), _points(run, place), _measures(run)
+            run.label, name, float(optimiser_of(recipe)[1].get("lr", math.nan)), _points(run, place), own,
+            _recorded(run, run.epochs[-1].get("epoch") if run.epochs else None)[0],
         )
-        for place, ((run, recipe), name) in enumerate(zip(group, named, strict=True))
-    ]
+        for place, ((run, recipe), name, own) in enumerate(zip(group, _names(group), measures, strict=True))
+    ]  # fmt: skip
     every = [point for run in trained for point in run.points]
-    return Study(title, tuple(trained), _common([point for point in every if point.main]), _common(every))
+    main = _common([point for point in every if point.main])
+    return Study(title, tuple(trained), main, _common(every), terms)
 
 
 def _common(points: Sequence[Point]) -> tuple[str, ...]:
@@ -226,15 +243,27 @@ def _recorded(run: RunData, epoch: Any) -> tuple[float | None, float | None]:
     return (float(loss) if isinstance(loss, float | int) else None), validation.get("accuracy")
 
 
-def _measures(run: RunData) -> dict[str, float]:
-    """The answers about the main weights; the Euclidean ones where there are several."""
+def _measures(runs: Sequence[RunData]) -> tuple[str, list[dict[str, float]]]:
+    """On which terms most runs were asked for Lipschitz constants, and the answers about their main weights on these.
+
+    Runs that were asked on other terms alone have none. Of terms that as many runs share, those with more images count.
+    """
     answers = [
-        answer
-        for answer in run.answered
-        if answer.key.question == "lipschitz" and answer.key.weights == run.weights[0] and answer.records
+        {
+            (answer.key.examples, json.dumps(answer.settings, sort_keys=True)): answer
+            for answer in run.answered
+            if answer.key.question == "lipschitz" and answer.key.weights == run.weights[0] and answer.records
+        }
+        for run in runs
     ]
-    euclidean = [answer for answer in answers if answer.settings.get("norm") == "l2"]
-    for answer in (euclidean or answers)[:1]:
-        record = answer.records[0]
-        return {name: float(record[name]) for name in MEASURES if isinstance(record.get(name), float | int)}
-    return {}
+    every = [terms for own in answers for terms in own]
+    if not every:
+        return "", [{} for _ in runs]
+    euclidean = [terms for terms in every if json.loads(terms[1]).get("norm") == "l2"]
+    chosen = max(euclidean or every, key=lambda terms: (every.count(terms), *terms))
+    records = [own[chosen].records[0] if chosen in own else {} for own in answers]
+    values = [
+        {name: float(record[name]) for name in MEASURES if isinstance(record.get(name), float | int)}
+        for record in records
+    ]
+    return f"norm {json.loads(chosen[1]).get('norm')}, {several(chosen[0], 'image')}", values
