@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import typing
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -108,42 +109,34 @@ def recipes_of(
     def path_of(variant: str) -> Path:
         return out / _name_of(content["name"], variant, "{seed}")
 
-    every = [
-        one
-        for variant, changes in variants.items()
-        for one in _of_variant(variant, changes, content, overrides, places_of(file, lines, str(variant)), path_of)
-    ]
-    _require_names(every, only, file)
+    def expand(variant: object, changes: Mapping[str, Any]) -> Iterator[Expanded]:
+        own = copied(merged(content, changes, Recipe))
+        for text in overrides:
+            override(own, text)
+        name = str(variant)
+        if PARTS not in changes:
+            return iter([Expanded(name, own, name)])
+        return expanded(name, own, places_of(file, lines, name), path_of)
+
+    each = itertools.chain.from_iterable(itertools.starmap(expand, variants.items()))
+    every = list(itertools.islice(each, MOST_RUNS + 1))
     if len(every) * len(seeds) > MOST_RUNS:
         raise RecipeError(f"{file}: expected at most {MOST_RUNS} runs; got {len(every)} variants x {len(seeds)} seeds")
+    _require_names(every, only, file)
     runs: list[Recipe] = []
     for one in every:
-        where = places_of(file, lines, one.of, write_out_sweeps(one.content, file), one.role)
-        of_variant = [
-            one.finished(
-                parse(
-                    Recipe,
-                    {**one.content, "name": _name_of(content["name"], one.name, seed), "seed": seed},
-                    where=where,
-                )
-            )
-            for seed in seeds
-        ]
-        _distinct(of_variant[-1], file)
+        of_variant = _runs_of(one, content["name"], seeds, file, lines)
         runs += of_variant if not only or one.of in only or one.name in only else []
     return runs
 
 
-def _of_variant(
-    variant: object, changes: Mapping[str, Any], content: Mapping[str, Any], overrides: Sequence[str], where: Where,
-    path_of: Callable[[str], Path],
-) -> list[Expanded]:  # fmt: skip
-    """The contents of the runs that a variant stands for, under any seed."""
-    own = copied(merged(content, changes, Recipe))
-    for text in overrides:
-        override(own, text)
-    name = str(variant)
-    return list(expanded(name, own, where, path_of)) if PARTS in changes else [Expanded(name, own, name)]
+def _runs_of(one: Expanded, name: object, seeds: Sequence[int], file: Path, lines: Mapping[Path_, int]) -> list[Recipe]:
+    """A variant, or a part of one, under every seed."""
+    where = places_of(file, lines, one.of, write_out_sweeps(one.content, file), one.role)
+    contents = [{**one.content, "name": _name_of(name, one.name, seed), "seed": seed} for seed in seeds]
+    runs = [one.finished(parse(Recipe, content, where=where)) for content in contents]
+    _distinct(runs[-1], file)
+    return runs
 
 
 def _require_names(every: Sequence[Expanded], only: Sequence[str], file: Path) -> None:
