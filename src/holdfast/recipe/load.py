@@ -61,12 +61,7 @@ def read_recipe_text(path: Path) -> str:
 
 
 def parse_recipes(
-    text: str,
-    overrides: Sequence[str] = (),
-    *,
-    file: Path = Path("recipe"),
-    only: Sequence[str] = (),
-    out: Path = OUT,
+    text: str, overrides: Sequence[str] = (), *, file: Path = Path("recipe"), only: Sequence[str] = (), out: Path = OUT
 ) -> list[Recipe]:
     """All runs that a recipe's text describes: every variant under every seed, or only these variants."""
     content, lines = read_yaml(text, file)
@@ -106,9 +101,6 @@ def recipes_of(
     variants, seeds = _variants(content, file), _seeds(content, file)
     _require_known_keys(content, file, lines)
 
-    def path_of(variant: str) -> Path:
-        return out / _name_of(content["name"], variant, "{seed}")
-
     def expand(variant: object, changes: Mapping[str, Any]) -> Iterator[Expanded]:
         own = copied(merged(content, changes, Recipe))
         for text in overrides:
@@ -116,7 +108,8 @@ def recipes_of(
         name = str(variant)
         if PARTS not in changes:
             return iter([Expanded(name, own, name)])
-        return expanded(name, own, places_of(file, lines, name), path_of)
+        where = places_of(file, lines, name)
+        return expanded(name, own, where, lambda role: out / _name_of(content["name"], role, "{seed}"))
 
     each = itertools.chain.from_iterable(itertools.starmap(expand, variants.items()))
     every = list(itertools.islice(each, MOST_RUNS + 1))
