@@ -44,6 +44,7 @@ MODELS: Registry[Any] = Registry(
         "lipschitz-mlp": instance("holdfast.models.lipschitz:LipschitzMLP"),
         "lipschitz-cnn": instance("holdfast.models.lipschitz:LipschitzCNN"),
         "in_basis": "holdfast.models.basis:InBasis",
+        "shared_har": "holdfast.ensembles.shared_har:SharedHAR",
         "python": "holdfast.models.external:Python",
         "timm": "holdfast.models.external:Timm",
         "torchvision": "holdfast.models.external:Torchvision",

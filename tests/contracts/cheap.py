@@ -77,7 +77,7 @@ from holdfast.corruptions import (
     UniformNoise,
 )
 from holdfast.corruptions import Linear as LinearCorruption
-from holdfast.ensembles import AdaptiveComposite, Composite, Probability
+from holdfast.ensembles import AdaptiveComposite, Composite, Probability, SharedHAR
 from holdfast.hierarchy import hierarchy_of, with_hierarchy
 from holdfast.losses import cross_entropy, difference_of_logits_ratio, margin
 from holdfast.models import MODELS
@@ -497,7 +497,13 @@ MODEL_NAMES = [
     "lipschitz-cnn",
 ]
 
-CHEAP_MODELS = {name: _narrow(name) for name in MODEL_NAMES} | {"in_basis": InBasis(network=_narrow("resnet10"))}
+_FIVE = hierarchy_of(tuple("abcde"), {"group": {"x": ["d", "a"], "y": ["b", "e"], "z": ["c"]}})
+
+CHEAP_MODELS = {
+    **{name: _narrow(name) for name in MODEL_NAMES},
+    "in_basis": InBasis(network=_narrow("resnet10")),
+    "shared_har": SharedHAR(network=_narrow("resnet10"), hierarchy=_FIVE),
+}
 
 
 def cheap(instances, name, family):

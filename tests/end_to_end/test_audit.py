@@ -1,5 +1,6 @@
 """`holdfast audit`, and the verdicts that every evaluation leaves."""
 
+import html
 import json
 import shutil
 
@@ -8,6 +9,10 @@ import torch
 from safetensors.torch import save_file
 
 from holdfast.data import Digits
+from holdfast.data.hierarchies import DIGIT_GROUPS
+from holdfast.hierarchy import hierarchy_of
+from holdfast.results import Ledger
+from holdfast.results.groups import across
 from holdfast.trust import FLAGS, read_verdicts
 from tests.end_to_end import foreign
 from tests.end_to_end.command import holdfast
@@ -21,6 +26,7 @@ model: {mlp: {hidden: [32]}}
 train: {epochs: 8, batch_size: 32, optimizer: {adam: {lr: 0.005}}}
 checks: [clean, {pgd: {threat: {linf: 0.05}, steps: 10}}, {pgd: {threat: {linf: 0.1}, steps: 10}}]
 """
+DIGITS = hierarchy_of(tuple("0123456789"), DIGIT_GROUPS.levels)
 MASKED = ("--model", "python:tests.end_to_end.foreign:Rounded", "--data", "digits", "--weights", "masked.safetensors")
 
 
@@ -123,6 +129,55 @@ def test_a_checkpoint_gets_a_run_of_its_own_with_its_clean_accuracy(place):
     said = json.loads(done.out)
     assert said["run"].startswith("runs/evaluations/last-")
     assert "clean" in (place / said["report"]).read_text()
+
+
+GROUPED = "runs/grouped/seed-0"
+
+
+@pytest.fixture(scope="module")
+def grouped(tmp_path_factory):
+    path = tmp_path_factory.mktemp("grouped")
+    recipe = RECIPE.replace("name: small", "name: grouped").replace(
+        "source: digits,", "source: digits, hierarchy: digits,"
+    )
+    (path / "grouped.yaml").write_text(recipe)
+    assert holdfast("run", "grouped.yaml", cwd=path).code == 0
+    return path
+
+
+def test_groups_are_audited_as_classes_and_their_verdicts_stand_beside_those_of_classes(grouped):
+    before = {one.verdict.flag: one for one in read_verdicts(grouped / GROUPED)}
+    options = ("--level", "group", "--surrogate", GROUPED)
+    done = holdfast("audit", GROUPED, *options, "--examples", "16", "--json", cwd=grouped)
+    assert done.err == ""
+    said = {record["flag"]: record for record in json.loads(done.out)["verdicts"]}
+    assert list(said) == [*list(FLAGS)[1:], "chance"]
+    assert {record["view"] for record in said.values()} == {"group"}
+    rows = Ledger(grouped / GROUPED / "ledger").read().filter(method="clean", weights=said["chance"]["weights"])
+    right = int(across(rows, DIGITS.border("group"))["correct"].sum())
+    assert f"{right} of 100 clean images are right" in said["chance"]["finding"]
+    assert "an attack on the sums of the probabilities of groups breaks" in said["parts"]["finding"]
+    stored = read_verdicts(grouped / GROUPED)
+    assert {one.verdict.flag: one for one in stored if not one.view} == before
+    assert sum(one.view == "group" for one in stored) == len(FLAGS)
+    page = html.unescape((grouped / GROUPED / "report.html").read_text())
+    assert page.count("groups of level 'group': Nothing failed in") + page.count("groups of level 'group': No: ") == 1
+    assert (
+        "weights, groups of level 'group')" in holdfast("audit", GROUPED, *options, "--examples", "4", cwd=grouped).out
+    )
+
+
+@pytest.mark.parametrize(
+    ("run", "level", "said"),
+    [
+        (GROUPED, "grup", "hierarchy: level: unknown name 'grup'; known: group"),
+        (RUN, "group", "--level group: expected data with a hierarchy, such as data.hierarchy: cifar10; got none"),
+    ],
+)
+def test_a_level_that_is_none_is_refused(trained, grouped, run, level, said):
+    done = holdfast("audit", run, "--level", level, cwd=grouped if run == GROUPED else trained[0])
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
 
 
 @pytest.mark.parametrize(

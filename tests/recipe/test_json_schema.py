@@ -52,6 +52,8 @@ def test_accepts_resolved_recipes(schema, file):
         {"model": {"composite": {"standard": "a", "mixing": {"probability": {"transform": True}}, "fit": True}}},
         {"model": {"composite": {"standard": "a", "fit": {"keep": 0.9}}}},
         {"variants": {"a": None, "b": {"train": {"epochs": 3}}}, "seeds": [1, 2]},
+        {"variants": {"a": {"parts": None}, "b": {"parts": {"level": "group", "leaves": {"train": {"epochs": 3}}}}}},
+        {"variants": {"a": {"parts": "group"}}},
     ],
 )
 def test_accepts_every_way_to_write_a_choice(schema, more):

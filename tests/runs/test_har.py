@@ -5,6 +5,8 @@ import shutil
 import pytest
 import torch
 
+import holdfast
+from holdfast.conduct.training import Trained
 from holdfast.ensembles import HAR, HAROfRuns
 from holdfast.errors import CheckpointError, RecipeError
 from holdfast.runs import Run, find_bases, load_model, new_model
@@ -66,6 +68,34 @@ def test_its_file_needs_nobody_else_and_says_what_it_was_made_of(tmp_path, place
     assert torch.equal(loaded.model(x(of)), expected)
     assert list(loaded.card.bases) == ["groups", "leaves.with a loop", "leaves.without"]
     assert Run(tmp_path / "run").info()["bases"].keys() == loaded.card.bases.keys()
+
+
+def test_a_recipe_with_parts_makes_every_run_and_goes_on_where_it_stopped(tmp_path):
+    content = {
+        "name": "r",
+        "data": {"source": "digits", "hierarchy": "digits", "subset": 200, "test_subset": 40},
+        "model": "linear",
+        "train": {"epochs": 1},
+        "checks": ["clean", {"hierarchical": {"attack": {"pgd": {"threat": {"linf": 0.1}, "steps": 2}}}}],
+        "variants": {"har": {"parts": {}}},
+    }
+    out = tmp_path / "all runs"
+    names = [f"r/har{part}/seed-0" for part in (".groups", ".leaves.with_a_loop", ".leaves.without", "")]
+
+    def done():
+        trained = [one for one in holdfast.run(content, out=out) if isinstance(one, Trained)]
+        return {one.job.name: one.new for one in trained}
+
+    assert list(done()) == names
+    checks = {name: set(Run(out / name).ledger.read()["method"]) for name in names}
+    assert checks == {name: {"clean"} for name in names[:3]} | {names[3]: {"clean", "hierarchical"}}
+    assert not any(done().values())
+    shutil.rmtree(out / names[2])
+    shutil.rmtree(out / names[3])
+    assert [name for name, new in done().items() if new] == [names[2]]
+    whole, part = (load_model(out / name).model.eval() for name in (names[3], names[2]))
+    some = splits(har(tmp_path)).test.batch(slice(0, 20))[0]
+    torch.testing.assert_close(whole.log_leaves(1, some), part(some).log_softmax(1))
 
 
 def test_parts_see_the_images_of_the_whole(place):

@@ -19,6 +19,8 @@ from holdfast.ensembles import (
     Probability,
     RobustTransform,
 )
+from holdfast.ensembles.views import GroupView
+from holdfast.hierarchy import hierarchy_of
 from holdfast.losses import margin
 from holdfast.models import build
 from holdfast.models.cnn import CNN
@@ -90,6 +92,16 @@ def test_the_inside_of_every_wrapper_is_a_part_and_so_is_a_composite_in_it():
     assert list(found) == list(expected)
     for name, logits in expected.items():
         torch.testing.assert_close(found[name], logits)
+
+
+def test_a_view_of_groups_has_their_summed_probabilities_as_a_part():
+    level = hierarchy_of(tuple("abc"), {"group": {"x": ["a", "c"], "y": ["b"]}}).levels[0]
+    model, x = zoo.smooth(3), zoo.images(4)
+    (part,) = parts_of(Counted(GroupView(model, level), torch.zeros(4, dtype=torch.int64)))
+    expected = torch.stack([model(x)[:, [0, 2]].logsumexp(1), model(x)[:, 1]], dim=1)
+    torch.testing.assert_close(part.classifier(x), expected)
+    assert part.check == "`hierarchical` with `view: sum`"
+    assert not list(parts_of(part.classifier))
 
 
 def test_a_transformation_is_left_out_once():

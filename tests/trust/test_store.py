@@ -39,6 +39,15 @@ def test_the_same_weights_and_evidence_are_replaced_and_others_kept(tmp_path):
     assert there == [("best", "ledger", "eps"), ("best", "model", "gradients"), ("last", "model", "eps")]
 
 
+def test_verdicts_on_groups_stand_beside_those_on_classes(tmp_path):
+    of_groups = stored("run", "best", "a" * 64, 3, [verdict("batch")], "animals & vehicles")
+    write_verdicts(tmp_path, kept(verdict()) + of_groups)
+    write_verdicts(tmp_path, kept(verdict("gradients")))
+    assert sorted(read_verdicts(tmp_path), key=str) == sorted(kept(verdict("gradients")) + of_groups, key=str)
+    assert "view" not in (tmp_path / "verdicts" / "best-model.json").read_text()
+    assert (tmp_path / "verdicts" / "best-model-animals_vehicles.json").exists()
+
+
 def test_verdicts_on_replaced_weights_are_forgotten(tmp_path):
     write_verdicts(tmp_path, kept(verdict()) + kept(verdict(), weights="last", digest="b" * 64))
     forget_others(tmp_path, {("best", "a" * 12), ("last", "c" * 12)})

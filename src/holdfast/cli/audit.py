@@ -18,10 +18,12 @@ from holdfast.errors import ModelError, RecipeError
 from holdfast.show.progress import Bar
 
 if TYPE_CHECKING:
+    from polars import DataFrame
     from torch import Tensor
 
     from holdfast.attacks.apgd import APGD
     from holdfast.conduct.ready import Ready
+    from holdfast.hierarchy import Border, Hierarchy
     from holdfast.trust.verdict import Verdict
     from holdfast.types import Ascent, Classifier
 
@@ -39,6 +41,10 @@ def command(
         typer.Option(
             "--surrogate", help="Run or weights to transfer attacks from, repeatable (default: a student network)."
         ),
+    ] = None,
+    level: Annotated[
+        str | None,
+        typer.Option(help="Level of the hierarchy whose groups are audited in the place of the classes."),
     ] = None,
     as_json: Json = False,
 ) -> None:  # fmt: skip
@@ -60,9 +66,10 @@ def command(
     ready = named.ready()
     attack = own_or_usual(ready.checks) if run is not None and wanted is None else wanted
     others = {str(path): _surrogate(path, ready, trust=work.trust) for path in surrogate or ()}
-    results = _audit(ready, attack, examples, others, seed, quiet=as_json)
     subject = ready.subjects[0]
-    kept = stored(subject.run, subject.weights, subject.hash, seed, results)
+    border = None if level is None else _border(level, subject.hierarchy)
+    results = _audit(ready, attack, examples, others, seed, border, quiet=as_json)
+    kept = stored(subject.run, subject.weights, subject.hash, seed, results, level or "")
     write_verdicts(ready.run.path, kept)
     report = write_own_report(ready.run.path)
     shown = displayed(results)
@@ -71,7 +78,7 @@ def command(
         output = {"run": str(ready.run.path), "verdicts": [flat(one) for one in kept], "report": str(report)}
         echo_json({**output, "failed": [each.flag for each in bad]})
     else:
-        show([trust_table(subject.run, subject.weights, shown)])
+        show([trust_table(subject.run, subject.weights, shown, level or "")])
         say(f"device: {ready.device}")
         say(verdicts.outcome(shown))
         say(f"report: {report}")
@@ -95,6 +102,13 @@ def _attack(verb: str, norm: str | None, eps: str | None) -> APGD | None:
         raise RecipeError(f"--norm: {error}") from None
 
 
+def _border(level: str, hierarchy: Hierarchy | None) -> Border:
+    """The border of the level that the option names."""
+    if hierarchy is None:
+        raise RecipeError(f"--level {level}: expected data with a hierarchy, such as data.hierarchy: cifar10; got none")
+    return hierarchy.border(level)
+
+
 def _surrogate(path: Path, ready: Ready, *, trust: bool) -> Classifier:
     from holdfast.conduct.ready import to_device
     from holdfast.evaluation.subject import try_out
@@ -115,6 +129,7 @@ def _audit(
     examples: int,
     others: dict[str, Classifier],
     seed: int,
+    border: Border | None,
     *,
     quiet: bool,
 ) -> list[Verdict]:
@@ -122,26 +137,48 @@ def _audit(
     from holdfast.conduct.checking import check_network
     from holdfast.conduct.judging import first_images
     from holdfast.corruptions.noise import Clean
+    from holdfast.ensembles.views import view_from
+    from holdfast.models.logits import with_logits
     from holdfast.trust.audit import audit
-    from holdfast.trust.consistency import from_rows
     from holdfast.trust.verdict import FLAGS
 
     subject = ready.subjects[0]
     if not ready.run.ledger.parts():
         draw(check_network(replace(ready, checks=[Clean()])), quiet=quiet)
     rows = ready.run.ledger.read()
-    from_ledger = from_rows(rows.filter(rows["weights"] == subject.weights))
+    from_ledger = _from_ledger(rows.filter(rows["weights"] == subject.weights), border)
     chance = next(verdict for verdict in from_ledger if verdict.flag == "chance")
     x, y = first_images(subject, ready.splits, examples, seed)
+    model = subject.model
+    if border is not None:
+        others = {name: view_from(border, other, y)[0] for name, other in others.items()}
+        model, y = view_from(border, with_logits(model, x[:1]), y)
     results: list[Verdict] = []
     with Bar(quiet=quiet).stage(f"audit {subject.run} ({subject.weights})", "conditions") as show:
         for verdict in audit(
-            subject.model, x, y, attack=attack, surrogate=others or None, images=_train(ready, x, seed), seed=seed,
+            model, x, y, attack=attack, surrogate=others or None, images=_train(ready, x, seed), seed=seed,
             at_chance={"pass": False, "fail": True}.get(chance.level),
         ):  # fmt: skip
             results.append(verdict)
             show(len(results), len(FLAGS), verdict.condition)
     return [*results, *from_ledger]
+
+
+def _from_ledger(rows: DataFrame, border: Border | None) -> list[Verdict]:
+    """What the checks show; of groups only whether the network is at chance level.
+
+    Attacks on classes stop at the nearest mistake, which may lie within the group, so that checks of groups and of
+    classes say nothing about each other.
+    """
+    from polars import Float64, lit
+
+    from holdfast.results.groups import across
+    from holdfast.trust.chance import better_than_chance
+    from holdfast.trust.consistency import from_rows
+
+    if border is None:
+        return from_rows(rows)
+    return [better_than_chance(across(rows, border).with_columns(loss=lit(None, Float64)))]  # the loss is of classes
 
 
 def _train(ready: Ready, x: Tensor, seed: int) -> Tensor | None:

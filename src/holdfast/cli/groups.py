@@ -64,7 +64,7 @@ class RecipeOptions:
         from holdfast.conduct.jobs import claim_jobs
         from holdfast.recipe.load import load_recipes
 
-        recipes = load_recipes(self.recipe, self.set_ or (), only=names(only))
+        recipes = load_recipes(self.recipe, self.set_ or (), only=names(only), out=self.out)
         code = allowed_code(recipes, self.recipe, trust=self.trust)
         return claim_jobs(recipes, self.out, hold, fresh=self.fresh, trust=code)
 

@@ -24,7 +24,8 @@ def failures(runs: Sequence[Run]) -> list[str]:
 
     groups: dict[tuple[str, str], list[Verdict]] = {}
     for one in (one for run in runs for one in read_verdicts(run.path)):
-        groups.setdefault((one.run, one.weights), []).append(one.verdict)
+        weights = f"{one.weights}, groups of level '{one.view}'" if one.view else one.weights
+        groups.setdefault((one.run, weights), []).append(one.verdict)
     return [
         f"not to be trusted: {run} ({weights}): {verdict.flag}: {verdict.finding}; {verdict.remedy}"
         for (run, weights), verdicts in groups.items()

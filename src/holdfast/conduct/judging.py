@@ -33,7 +33,8 @@ def judge(
     if not any(is_attack(check) for check in checks):
         return
     names = (subject.run, subject.weights, subject.hash, seed)
-    recorded = {(one.weights, one.weights_hash, one.seed, one.verdict.evidence) for one in read_verdicts(run.path)}
+    of_classes = [one for one in read_verdicts(run.path) if not one.view]
+    recorded = {(one.weights, one.weights_hash, one.seed, one.verdict.evidence) for one in of_classes}
     if (subject.weights, subject.hash[:12], seed, "model") not in recorded:
         x, y = first_images(subject, splits, images, seed)
         attack = first_gradient_attack(checks)

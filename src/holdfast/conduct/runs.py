@@ -128,7 +128,7 @@ def run(
     Raises:
         HoldfastError: if no run can be finished, or for a reason that concerns all of them.
     """
-    recipes, place = _recipes(recipe, only), None if device is None else device_named(device)
+    recipes, place = _recipes(recipe, only, Path(out)), None if device is None else device_named(device)
     root = None if data_root is None else Path(data_root)
     with ExitStack() as locks:
         code = frozenset(code_of(recipes)) if trust else False
@@ -136,14 +136,16 @@ def run(
         yield from run_jobs(jobs, Path(out), data_root=root, device=place, several=bool(only))
 
 
-def _recipes(recipe: Path | str | Mapping[str, Any] | Recipe | Sequence[Recipe], only: Sequence[str]) -> list[Recipe]:
+def _recipes(
+    recipe: Path | str | Mapping[str, Any] | Recipe | Sequence[Recipe], only: Sequence[str], out: Path
+) -> list[Recipe]:
     """The runs that a recipe describes."""
     if isinstance(only, str):
         raise RecipeError(f"only: expected a list of variants; got the text {only!r}")
     if isinstance(recipe, Path | str):
-        return load_recipes(recipe, only=only)
+        return load_recipes(recipe, only=only, out=out)
     if isinstance(recipe, Mapping):
-        return recipes_of(_copied(recipe), only=only)
+        return recipes_of(_copied(recipe), only=only, out=out)
     recipes = [recipe] if isinstance(recipe, Recipe) else list(recipe)
     if only:
         raise RecipeError("only: expected it beside the file of a recipe or its content; got recipes of single runs")

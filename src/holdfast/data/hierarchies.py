@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import yaml
 
+from holdfast.data.cifar import COARSE, FINE, Cifar100
 from holdfast.data.dataset import Dataset, Source
 from holdfast.data.roots import existing
 from holdfast.errors import DataError
@@ -113,6 +114,26 @@ class File:
         """Read the file."""
         path = existing(self.path, root)
         return read_table(path)(data, source, root)
+
+
+def group_sizes(grouping: Grouping | None, source: Source) -> dict[str, dict[str, int]]:
+    """The levels that a recipe states, from fine to coarse: the number of classes of each group, without the data.
+
+    Raises:
+        DataError: if only the data know them, or there are none.
+    """
+    if isinstance(grouping, Coarse) and isinstance(source, Cifar100):
+        return {grouping.name: dict.fromkeys(COARSE, len(FINE) // len(COARSE))}
+    table = read_table(existing(grouping.path, None)) if isinstance(grouping, File) else grouping
+    levels = table.levels if isinstance(table, Table) else {}
+    if not levels:
+        raise DataError(
+            "expected groups that can be known without the data: data.hierarchy by name, or a table or file with levels"
+        )
+    for level, groups in levels.items():
+        if not isinstance(groups, Mapping) or not all(isinstance(some, list | tuple) for some in groups.values()):
+            raise DataError(f"hierarchy.{level}: expected groups by name, each with a list of its classes")
+    return {level: {str(group): len(some) for group, some in groups.items()} for level, groups in levels.items()}
 
 
 def read_table(path: Path) -> Table:

@@ -13,6 +13,7 @@ from holdfast.ensembles.of_runs import (
     OfRuns,
 )
 from holdfast.ensembles.policy import Policy
+from holdfast.ensembles.shared_har import HierarchicalHead, SharedHAR
 from holdfast.ensembles.transform import RobustTransform
 from holdfast.ensembles.transform_fit import FittedTransform, TransformFit, fit_margins, fit_transform
 from holdfast.families import ARCHITECTURES, MIXINGS
@@ -30,6 +31,7 @@ __all__ = [
     "FittedTransform",
     "GradientRatio",
     "HAROfRuns",
+    "HierarchicalHead",
     "LocalBias",
     "Mixing",
     "NearestNeighbours",
@@ -38,6 +40,7 @@ __all__ = [
     "Policy",
     "Probability",
     "RobustTransform",
+    "SharedHAR",
     "TransformFit",
     "fit_margins",
     "fit_transform",

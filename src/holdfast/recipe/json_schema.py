@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from holdfast.recipe.foreign import KEY, PLACE
+from holdfast.recipe.parts import PARTS, Parts
 from holdfast.recipe.schema import FAMILIES, Recipe, Seconds, hints_of
 from holdfast.recipe.strict import is_switch
 
@@ -52,7 +53,10 @@ def file_schema() -> dict[str, Any]:
     """The schema of a recipe file: a run, with variants and seeds, or with ranges for a search."""
     definitions: dict[str, Any] = {}
     run = _fields(Recipe, Recipe, definitions)
-    variant = {"type": ["object", "null"], "description": "the fields that this variant changes"}
+    parts = _schema(Parts, definitions)
+    parts = {"anyOf": [parts, {"type": "null"}], "description": "make a HAR network of runs, one for each part"}
+    changes = "the fields that this variant changes"
+    variant = {"type": ["object", "null"], "properties": {PARTS: parts}, "description": changes}
     run["properties"]["variants"] = {"type": "object", "additionalProperties": variant}
     run["properties"]["search"] = {"type": "object", "description": "for `holdfast search`: what is best"}
     run["properties"]["seeds"] = {"type": "array", "items": {"type": "integer"}, "minItems": 1}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import typing
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,30 +15,35 @@ import yaml
 
 from holdfast.checks import Check
 from holdfast.errors import RecipeError, unknown
-from holdfast.recipe.foreign import KEY
+from holdfast.recipe.merging import copied, merged, opened
+from holdfast.recipe.parts import PARTS, Expanded, expanded
 from holdfast.recipe.plain import describe
 from holdfast.recipe.schema import FAMILIES, Recipe, hints_of
 from holdfast.recipe.strict import parse
 from holdfast.recipe.sweeps import Origins, before_sweeps, write_out_sweeps
-from holdfast.registry import Registry
 from holdfast.yaml_text import LONGEST, load_yaml, parse_yaml
 
 Path_ = tuple[str, ...]
+Where = Callable[[Path_], str]
 EXTRA = ("variants", "seeds")
+OUT = Path("runs")
 MOST_SEEDS = MOST_VARIANTS = MOST_RUNS = 1_000
 
 
-def load_recipes(path: Path | str, overrides: Sequence[str] = (), *, only: Sequence[str] = ()) -> list[Recipe]:
+def load_recipes(
+    path: Path | str, overrides: Sequence[str] = (), *, only: Sequence[str] = (), out: Path = OUT
+) -> list[Recipe]:
     """All runs of a recipe file.
 
     Args:
         path: the file.
         overrides: such as `train.epochs=5`; they win over what the file and its variants have.
         only: variants that are wanted; none for all.
+        out: directory of all runs, where a variant with parts looks for them.
     """
     path = Path(path)
     text = read_recipe_text(path)
-    return parse_recipes(text, overrides, file=path, only=only)
+    return parse_recipes(text, overrides, file=path, only=only, out=out)
 
 
 def read_recipe_text(path: Path) -> str:
@@ -55,7 +61,7 @@ def read_recipe_text(path: Path) -> str:
 
 
 def parse_recipes(
-    text: str, overrides: Sequence[str] = (), *, file: Path = Path("recipe"), only: Sequence[str] = ()
+    text: str, overrides: Sequence[str] = (), *, file: Path = Path("recipe"), only: Sequence[str] = (), out: Path = OUT
 ) -> list[Recipe]:
     """All runs that a recipe's text describes: every variant under every seed, or only these variants."""
     content, lines = read_yaml(text, file)
@@ -64,7 +70,7 @@ def parse_recipes(
     for text_ in (text_ for text_ in overrides if _of_the_file(text_)):
         override(content, text_)
     rest = [text_ for text_ in overrides if not _of_the_file(text_)]
-    return recipes_of(content, rest, only=only, file=file, lines=lines)
+    return recipes_of(content, rest, only=only, file=file, lines=lines, out=out)
 
 
 def _of_the_file(override_text: str) -> bool:
@@ -79,6 +85,7 @@ def recipes_of(
     only: Sequence[str] = (),
     file: Path = Path("recipe"),
     lines: Mapping[Path_, int] = MappingProxyType({}),
+    out: Path = OUT,
 ) -> list[Recipe]:
     """All runs that the content of a recipe describes; in Python it may hold methods in the place of their names.
 
@@ -88,34 +95,54 @@ def recipes_of(
         only: variants that are wanted; none for all.
         file: where it comes from, for messages.
         lines: where each path is in it.
+        out: directory of all runs.
     """
     content["name"] = content.get("name") or file.stem
     variants, seeds = _variants(content, file), _seeds(content, file)
-    if len(variants) * len(seeds) > MOST_RUNS:
-        raise RecipeError(
-            f"{file}: expected at most {MOST_RUNS} runs; got {len(variants)} variants x {len(seeds)} seeds"
-        )
     _require_known_keys(content, file, lines)
-    names = [str(variant) for variant in variants if variant != ""]
-    for name in only:
-        if name not in names:
-            raise RecipeError(f"{file}: variants: {unknown(name, names)}")
-    runs: list[Recipe] = []
-    for variant, changes in variants.items():
-        merged = _copied(_merged(content, changes, Recipe))
+
+    def expand(variant: object, changes: Mapping[str, Any]) -> Iterator[Expanded]:
+        own = copied(merged(content, changes, Recipe))
         for text in overrides:
-            override(merged, text)
-        where = places_of(file, lines, str(variant), write_out_sweeps(merged, file))
-        of_variant = [
-            parse(Recipe, {**merged, "name": _name_of(content["name"], variant, seed), "seed": seed}, where=where)
-            for seed in seeds
-        ]
-        _distinct(of_variant[-1], file)
-        runs += of_variant if not only or str(variant) in only else []
+            override(own, text)
+        name = str(variant)
+        if PARTS not in changes:
+            return iter([Expanded(name, own, name)])
+        where = places_of(file, lines, name)
+        return expanded(name, own, where, lambda role: out / _name_of(content["name"], role, "{seed}"))
+
+    each = itertools.chain.from_iterable(itertools.starmap(expand, variants.items()))
+    every = list(itertools.islice(each, MOST_RUNS + 1))
+    if len(every) * len(seeds) > MOST_RUNS:
+        raise RecipeError(f"{file}: expected at most {MOST_RUNS} runs; got {len(every)} variants x {len(seeds)} seeds")
+    _require_names(every, only, file)
+    runs: list[Recipe] = []
+    for one in every:
+        of_variant = _runs_of(one, content["name"], seeds, file, lines)
+        runs += of_variant if not only or one.of in only or one.name in only else []
     return runs
 
 
-def _name_of(recipe: object, variant: object, seed: int) -> str:
+def _runs_of(one: Expanded, name: object, seeds: Sequence[int], file: Path, lines: Mapping[Path_, int]) -> list[Recipe]:
+    """A variant, or a part of one, under every seed."""
+    where = places_of(file, lines, one.of, write_out_sweeps(one.content, file), one.role)
+    contents = [{**one.content, "name": _name_of(name, one.name, seed), "seed": seed} for seed in seeds]
+    runs = [one.finished(parse(Recipe, content, where=where)) for content in contents]
+    _distinct(runs[-1], file)
+    return runs
+
+
+def _require_names(every: Sequence[Expanded], only: Sequence[str], file: Path) -> None:
+    """Refuse variants of the same name, and those that are wanted where they are not."""
+    names = [one.name for one in every]
+    if doubled := [name for number, name in enumerate(names) if name in names[:number]]:
+        raise RecipeError(f"{file}: variants: expected each name once; got '{doubled[0]}' twice, once of parts")
+    for name in only:
+        if name not in names or not name:
+            raise RecipeError(f"{file}: variants: {unknown(name, [name for name in names if name])}")
+
+
+def _name_of(recipe: object, variant: object, seed: object) -> str:
     """Of a run."""
     return "/".join(filter(None, [str(recipe), str(variant), f"seed-{seed}"]))
 
@@ -166,24 +193,6 @@ def _require_known_keys(content: dict[str, Any], file: Path, lines: Mapping[Path
             raise RecipeError(f"{file}{line}: {unknown(key, [*names, *EXTRA])}")
 
 
-def _merged(base: Any, over: Any, kind: Any) -> Any:
-    """`over` on top of `base`: groups are merged field by field, choices and values are replaced."""
-    if base is None or over is None or not is_dataclass(kind):
-        return over
-    hints = hints_of(kind)
-    merged = dict(_opened(base, kind))
-    for key, value in _opened(over, kind).items():
-        merged[key] = _merged(merged[key], value, hints.get(key)) if key in merged else value
-    return merged
-
-
-def _copied(value: Any) -> Any:
-    """Mappings and lists anew, all the way down, with the same leaves: parts of a file may be the same object."""
-    if isinstance(value, dict):
-        return {key: _copied(below) for key, below in value.items()}
-    return [_copied(below) for below in value] if isinstance(value, list) else value
-
-
 def override(content: dict[str, Any], text: str, kind: Any = Recipe, *, example: str = "train.epochs=5") -> None:
     """Apply `path.to.key=value`; a step to another name of a choice replaces the one there.
 
@@ -214,7 +223,7 @@ def override(content: dict[str, Any], text: str, kind: Any = Recipe, *, example:
             holder[step] = read
         else:
             held = holder[step] if isinstance(holder, list) else holder.get(step)
-            holder[step] = held if isinstance(held, list) else _opened(held, kind)
+            holder[step] = held if isinstance(held, list) else opened(held, kind)
             holder = holder[step]
 
 
@@ -228,23 +237,6 @@ def _below(holder: dict[str, Any], key: str, kind: Any) -> Any:
     below = hints_of(kind).get(key) if is_dataclass(kind) else None
     inner = [a for a in typing.get_args(below) if a is not type(None)]
     return inner[0] if type(None) in typing.get_args(below) else below
-
-
-def _opened(value: Any, kind: Any) -> dict[Any, Any]:
-    """A value as a mapping, its shorthand written out."""
-    first = fields(kind)[0].name if is_dataclass(kind) and fields(kind) else None
-    if isinstance(value, dict):
-        family = FAMILIES.get(hints_of(kind)[first]) if first else None
-        return (
-            {first: value} if family is not None and len(value) == 1 and _chooses(next(iter(value)), family) else value
-        )
-    if value is None:
-        return {}
-    return {value: {}} if first is None else {first: value}
-
-
-def _chooses(key: Any, family: Registry[Any]) -> bool:
-    return key in family or key == KEY
 
 
 def _position(key: str, length: int, place: str) -> int:
@@ -261,7 +253,7 @@ def read_yaml(text: str, file: Path) -> tuple[Any, dict[Path_, int]]:
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark else ""
         raise RecipeError(f"{file}{line}: expected YAML; {getattr(error, 'problem', None) or error}") from None
-    return _copied(value), dict(_lines(node, ()))
+    return copied(value), dict(_lines(node, ()))
 
 
 def _lines(node: Any, path: Path_) -> Iterator[tuple[Path_, int]]:
@@ -275,16 +267,32 @@ def _lines(node: Any, path: Path_) -> Iterator[tuple[Path_, int]]:
             yield from _lines(value, (*path, str(number)))
 
 
-def places_of(file: Path, lines: Mapping[Path_, int], variant: str, origins: Origins) -> Callable[[Path_], str]:
-    """Names the place of a path: file, line where the nearest key stands, and the path itself."""
+def places_of(
+    file: Path, lines: Mapping[Path_, int], variant: str = "", origins: Origins = MappingProxyType({}),
+    part: str | None = None,
+) -> Where:  # fmt: skip
+    """Names the place of a path: file, line where the nearest key stands, and the path itself.
+
+    Args:
+        file: the file.
+        lines: where each path is in it.
+        variant: whose changes come first.
+        origins: of its sweeps.
+        part: of the variant, whose changes come before.
+    """
+    of_variant = ("variants", variant)
+    prefixes = [of_variant, *([(*of_variant, PARTS, part)] if part else [])]
 
     def depth_of(path: Path_) -> int:
         return next((n for n in range(len(path), 0, -1) if path[:n] in lines), 0)
 
     def place(path: Path_) -> str:
         path = before_sweeps(path, origins)
-        changed = ("variants", variant, *path)
-        full = changed if depth_of(changed) - 2 >= max(depth_of(path), 1) else path
+        full, deepest = path, max(depth_of(path), 1)
+        for prefix in prefixes:
+            changed = (*prefix, *path)
+            if depth_of(changed) - len(prefix) >= deepest:
+                full, deepest = changed, depth_of(changed) - len(prefix)
         line = lines.get(full[: depth_of(full)])
         return ": ".join(filter(None, [f"{file}:{line}" if line else str(file), ".".join(full)]))
 

@@ -77,5 +77,5 @@ def load_matrix(path: Path | str, overrides: Sequence[str] = ()) -> Matrix:
     for text in overrides:
         override(content, text, Matrix, example="test_subset=100")
     content.setdefault("name", path.stem)
-    matrix: Matrix = parse(Matrix, content, where=places_of(path, lines, "", {}))
+    matrix: Matrix = parse(Matrix, content, where=places_of(path, lines))
     return matrix

@@ -33,23 +33,35 @@ class Trust:
         """Every verdict on each run; those of doubtful runs are open."""
         yield GUIDE
         for run in runs:
-            verdicts = verdicts_on(run)
-            opened = bool(failed(verdicts)) or len(runs) == 1
-            yield Details(
-                f"{run.label}: {sentence(verdicts)}", [trust_table(run.label, run.weights[0], verdicts)], open=opened
-            )
+            for view in dict.fromkeys(["", *(one.view for one in run.verdicts)]):
+                verdicts = verdicts_on(run, view)
+                if view and not verdicts:  # of weights that are no more
+                    continue
+                opened = bool(failed(verdicts)) or len(runs) == 1
+                name = f"{run.label}, groups of level '{view}'" if view else run.label
+                table = trust_table(run.label, run.weights[0], verdicts, view)
+                yield Details(f"{name}: {sentence(verdicts)}", [table], open=opened)
 
 
-def verdicts_on(run: RunData) -> Sequence[Verdict]:
-    """The verdicts on the main weights: those stored, and those that the ledger itself gives."""
+def verdicts_on(run: RunData, view: str = "") -> Sequence[Verdict]:
+    """The verdicts on the main weights: those stored, and of classes those that the ledger itself gives.
+
+    Args:
+        run: the run.
+        view: the level whose groups are the classes; empty for the classes themselves.
+    """
     hashes = set(run.main_rows["weights_hash"].drop_nulls())
-    kept = [one.verdict for one in run.verdicts if one.weights == run.weights[0] and one.weights_hash in hashes]
+    own = [one for one in run.verdicts if one.weights == run.weights[0] and one.weights_hash in hashes]
+    kept = [one.verdict for one in own if one.view == view]
+    if view:
+        return displayed(kept)
     return displayed([*(verdict for verdict in kept if verdict.evidence != "ledger"), *from_rows(run.main_rows)])
 
 
-def trust_table(run: str, weights: str, verdicts: Sequence[Verdict]) -> Table:
+def trust_table(run: str, weights: str, verdicts: Sequence[Verdict], view: str = "") -> Table:
     """Every verdict on some weights of a run, with its remedy."""
-    caption = f"Whether the results of attacks can be trusted, tested on {run} ({weights} weights)."
+    groups = f", groups of level '{view}'" if view else ""
+    caption = f"Whether the results of attacks can be trusted, tested on {run} ({weights} weights{groups})."
     rows = [(verdict.condition, _cells(verdict)) for verdict in verdicts]
     return Table(caption, "Condition", ("Verdict", "Finding", "What to do"), rows, style="wordy")
 

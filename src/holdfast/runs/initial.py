@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor, nn
@@ -36,7 +37,7 @@ def start_from(
     try:
         card = read_card(path)
         card.check(read_state(card.file))
-        copy_weights(model, read_tensors(card.file) | _weights_of(fresh, model), str(card.file))
+        copy_weights(model, _all_but(fresh, model, read_tensors(card.file)), str(card.file))
     except CheckpointError as error:
         raise RecipeError(f"train.init_from: {error}") from error
     before = run.info().get("init_from", {}).get("sha256", card.hash)
@@ -48,7 +49,12 @@ def start_from(
     return card.facts(path)
 
 
-def _weights_of(part: nn.Module | None, model: nn.Module) -> dict[str, Tensor]:
-    """Weights of a part of a network under their names in the network."""
-    names = (name for name, module in model.named_modules() if module is part)
-    return {f"{name}.{key}": weight for name in names for key, weight in part.state_dict().items()} if part else {}
+def _all_but(part: nn.Module | None, model: nn.Module, stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Stored weights with those of a part of the network as they are; its layers there may have been others."""
+    state = dict(stored)
+    if part is None:
+        return state
+    for name in [name for name, module in model.named_modules() if module is part]:
+        state = {key: weight for key, weight in state.items() if not key.startswith(f"{name}.")}
+        state |= {f"{name}.{key}": weight for key, weight in part.state_dict().items()}
+    return state

@@ -44,13 +44,14 @@ def new_model(recipe: Recipe, splits: Splits, bases: Bases | None = None, *, tru
     """
     if splits.train is None:
         raise DataError(f"data {splits.name}: expected training images; it has a test split only")
-    model: object = with_hierarchy(recipe.model, splits.hierarchy, recipe.name)
+    architecture = with_hierarchy(recipe.model, splits.hierarchy, recipe.name)
+    model: object = architecture
     if isinstance(model, OfRuns):
         stored = find_bases(recipe, splits, trust=trust) if bases is None else bases
         return _filled(recipe, model, splits, stored, trust=trust)
     mean, std = channel_statistics(splits.train)
     return new_network(
-        recipe.model, splits.shape, len(splits.classes), seed=recipe.seed, mean=mean, std=std, trust=trust
+        architecture, splits.shape, len(splits.classes), seed=recipe.seed, mean=mean, std=std, trust=trust
     )
 
 

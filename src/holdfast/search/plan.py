@@ -141,7 +141,7 @@ def parse_plan(text: str, overrides: Sequence[str] = (), *, file: Path = Path("r
             override(section, own, SearchRecipe, example="search.trials=10")
         else:
             override(content, change)
-    where = places_of(file, lines, "", {})
+    where = places_of(file, lines)
     for several in ("variants", "seeds"):
         if content.pop(several, None) is not None:
             raise RecipeError(f"{where((several,))}: a search is about one run; leave this out, or make it a choice")

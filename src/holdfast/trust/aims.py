@@ -13,6 +13,7 @@ from holdfast.attacks.transfer import Transferred
 from holdfast.attacks.usual import usual
 from holdfast.ensembles.composite import Composite, Pair, aimed
 from holdfast.ensembles.mixing import attackable
+from holdfast.ensembles.views import GroupView
 from holdfast.errors import ModelError
 from holdfast.losses import LOSSES, margin
 from holdfast.trust.attacks import Case, beaten_by_any
@@ -95,8 +96,12 @@ def _judged(flag: str, case: Case, left: Mapping[str, Tensor], remedy: str) -> V
 
 
 def parts_of(model: Classifier) -> Iterator[Part]:
-    """Every classifier inside a model that takes the same images: of its composites, and behind its wrappers."""
+    """Every classifier inside a model that takes the same images: of composites, of groups, and behind wrappers."""
     yield from _of_composites(model)
+    view = network(model)
+    if isinstance(view, GroupView) and view.pooling == "maximum":
+        sums = view.around(view.wrapped, pooling="sum")
+        yield Part("the sums of the probabilities of groups", sums, "`hierarchical` with `view: sum`")
     for name, classifier in _unwrapped(model):
         part = f"the classifier inside {name}"
         yield Part(part, classifier, f"an attack on {part} (in Python `Transferred(attack=..., source=...)`)")

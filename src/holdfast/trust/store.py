@@ -1,5 +1,7 @@
 """Verdicts on disk: `verdicts/<weights>-<evidence>.json` in a run's directory, a list of flat records.
 
+Those on groups of classes are in `verdicts/<weights>-<evidence>-<level>.json`, and name the level as their `view`.
+
 A file holds the verdicts of one kind of evidence on one set of weights; writing it again replaces them. As JSON they
 can be read without holdfast, and `polars.read_json` makes a table of them.
 """
@@ -32,6 +34,7 @@ class Stored:
         weights_hash: first digits of their sha256.
         seed: of the attacks.
         verdict: on them.
+        view: the level whose groups were the classes; empty for the classes themselves.
     """
 
     run: str
@@ -39,20 +42,23 @@ class Stored:
     weights_hash: str
     seed: int
     verdict: Verdict
+    view: str = ""
 
 
-def stored(run: str, weights: str, digest: str, seed: int, verdicts: Iterable[Verdict]) -> list[Stored]:
+def stored(run: str, weights: str, digest: str, seed: int, verdicts: Iterable[Verdict], view: str = "") -> list[Stored]:
     """Verdicts under the name of their network."""
-    return [Stored(run, weights, digest[:12], seed, verdict) for verdict in verdicts]
+    return [Stored(run, weights, digest[:12], seed, verdict, view) for verdict in verdicts]
 
 
 def write_verdicts(path: Path, verdicts: Sequence[Stored]) -> None:
-    """Replace the verdicts of the same weights and evidence in the directory `path` of a run."""
-    kinds = dict.fromkeys((one.weights, one.verdict.evidence) for one in verdicts)
-    for weights, evidence in kinds:
-        same = [one for one in verdicts if (one.weights, one.verdict.evidence) == (weights, evidence)]
+    """Replace the verdicts of the same weights, evidence and view in the directory `path` of a run."""
+    kinds: dict[tuple[str, ...], list[Stored]] = {}
+    for one in verdicts:
+        level = files.safe_names([one.view]) if one.view else []
+        kinds.setdefault((one.weights, one.verdict.evidence, *level), []).append(one)
+    for names, same in kinds.items():
         text = json.dumps([flat(one) for one in same], indent=1, ensure_ascii=False) + "\n"
-        files.write_checked(path / "verdicts" / f"{weights}-{evidence}.json", text.encode())
+        files.write_checked(path / "verdicts" / f"{'-'.join(names)}.json", text.encode())
 
 
 def read_verdicts(path: Path) -> list[Stored]:
@@ -73,7 +79,8 @@ def forget_others(path: Path, kept: set[tuple[str, str]]) -> None:
 
 def flat(one: Stored) -> dict[str, Any]:
     """The record of a verdict: names of the network, then the fields of the verdict."""
-    return {**{name: getattr(one, name) for name in NAMES}, **asdict(one.verdict)}
+    view = {"view": one.view} if one.view else {}
+    return {**{name: getattr(one, name) for name in NAMES}, **view, **asdict(one.verdict)}
 
 
 def _read(file: Path) -> list[Stored]:
@@ -90,7 +97,6 @@ def _read(file: Path) -> list[Stored]:
 def _stored(record: object) -> Stored:
     if not isinstance(record, dict):
         raise ValueError(f"expected an object, got {type(record).__name__}")
-    fields = {name: value for name, value in record.items() if name not in NAMES}
-    return parse_record(
-        Stored, {**{name: record.get(name) for name in NAMES}, "verdict": parse_record(Verdict, fields)}
-    )
+    fields = {name: value for name, value in record.items() if name not in (*NAMES, "view")}
+    network = {name: record.get(name) for name in NAMES} | {"view": record.get("view", "")}
+    return parse_record(Stored, {**network, "verdict": parse_record(Verdict, fields)})
