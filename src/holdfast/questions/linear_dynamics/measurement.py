@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -120,7 +121,8 @@ class Measurement:
             steps = min(TOGETHER, question.steps - first)
             rule, basis = MAKERS["signGD"](question.rate), theory.dct_basis(3)
             w = theory.descend(problem, rule, w, steps=steps, basis=basis)[-1]
-        return self._compared(problem, start, w[:, 2] - start[:, 2])
+        arrived = error(problem, w)[:, 0].abs() <= math.sqrt(3) * question.rate  # and it stays there from then on
+        return {**self._compared(problem, start, w[:, 2] - start[:, 2]), "arrived": arrived.tolist()}
 
     @staticmethod
     def _compared(problem: theory.Problem, start: Tensor, observed: Tensor) -> Record:

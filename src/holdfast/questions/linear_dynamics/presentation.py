@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
@@ -120,12 +121,21 @@ def prediction_table(name: str, record: Record) -> Table:
 
 def random_table(name: str, answer: Answer, record: Record) -> Table:
     """How far predictions are off over random problems, and how often signGD costs robustness there."""
-    pairs = zip(*record["shift"], strict=True)
-    error = max(abs(one - other) for one, other in pairs) / answer.settings["rate"]
-    _, observed = record["ratio"]
-    cells = [Cell(count(len(observed)), value=len(observed)), number(error), number(BOUND)]
-    cells.append(proportion([ratio > 1 for ratio in observed]))
-    columns = ("Problems", "Largest error of the shift, learning rates", "Its bound", "signGD less robust than GD")
+    arrived = record["arrived"]
+    pairs = list(itertools.compress(zip(*record["shift"], strict=True), arrived))
+    ratios = list(itertools.compress(record["ratio"][1], arrived))
+    error = max((abs(one - other) for one, other in pairs), default=None)
+    cells = [
+        Cell(count(len(pairs)), f"of {count(len(arrived))}", value=len(pairs)),
+        number(None if error is None else error / answer.settings["rate"]), number(BOUND),
+        proportion([ratio > 1 for ratio in ratios]) if ratios else Cell(""),
+    ]  # fmt: skip
+    columns = (
+        "Problems that have arrived",
+        "Largest error of the shift, learning rates",
+        "Its bound",
+        "signGD less robust than GD",
+    )
     return Table(f"{name}: signGD on random problems with this spectrum", "", columns, [("random problems", cells)])
 
 
