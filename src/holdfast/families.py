@@ -57,6 +57,7 @@ COMPOSITES: Registry[Any] = Registry(
         "composite": "holdfast.ensembles.of_runs:CompositeOfRuns",
         "adaptive_composite": "holdfast.ensembles.of_runs:AdaptiveCompositeOfRuns",
         "har": "holdfast.ensembles.of_runs:HAROfRuns",
+        "defended": "holdfast.ensembles.of_runs:DefendedRun",
     },
 )
 
@@ -71,6 +72,17 @@ MIXINGS: Registry[Any] = Registry(
         "probability": "holdfast.ensembles.mixing:Probability",
     },
 )
+
+DEFENCES: Registry[Any] = Registry(
+    "defences",
+    {
+        "bit_depth": "holdfast.ensembles.defences:BitDepth",
+        "jpeg": "holdfast.ensembles.defences:JPEG",
+        "feature_distillation": "holdfast.ensembles.defences:FeatureDistillation",
+        "gaussian_votes": "holdfast.ensembles.defences:GaussianVotes",
+    },
+)
+"""What `defended` may put in front of a network."""
 
 DATASETS: Registry[Any] = Registry(
     "data",
@@ -372,6 +384,7 @@ QUESTIONS: Registry[Any] = Registry(
 ALL: dict[str, Registry[Any]] = {
     "models": ARCHITECTURES,
     "mixings": MIXINGS,
+    "defences": DEFENCES,
     "data": DATASETS,
     "hierarchies": HIERARCHIES,
     "augmentations": AUGMENTATIONS,

@@ -110,6 +110,27 @@ def test_points_and_rows_do_not_depend_on_the_batch(tmp_path, zoo):
     assert tables[0]["rates"] == tables[1]["rates"]
 
 
+@pytest.mark.parametrize("size", [3, 64])
+def test_defended_networks_are_targets_and_sources(tmp_path, zoo, size):
+    for name, defence in (("squeezed", "bit_depth"), ("voting", "{gaussian_votes: {copies: 4}}")):
+        model = f"model={{defended: {{network: '{zoo}/net0', defence: {defence}}}}}"
+        train(recipe(model, f"name=zoo/{name}"), tmp_path / name)
+    paths = tuple(f"{tmp_path}/{name}" for name in ("squeezed", "voting"))
+    of = matrix(zoo, 1, 1, targets=(f"{zoo}/net0", *paths), evaluate=EvaluateRecipe(batch_size=size))
+    of = replace(of, sources=(f"{zoo}/net0", paths[0]))
+    fill(of, tmp_path)
+    data = read_matrix(tmp_path / "cross")
+    defended = {one["name"]: (one["defence"], one["defends"]) for one in data.facts["networks"]}
+    assert list(defended.values()) == [(None, None), ("bit_depth", "net0"), ("gaussian_votes copies=4", "net0")]
+    model, x = (
+        load_model(tmp_path / "voting").model.eval(),
+        prepare(recipe("data.test_first=20").data, 0).test.batch(slice(None))[0],
+    )
+    rows = Ledger(tmp_path / "cross" / "rows").read().filter(check=CLEAN, run="voting").sort("example")
+    assert rows["prediction"].to_list() == model(x).argmax(1).tolist()
+    assert data.counted_targets({"name": "a", "before": "net0", "witnesses": []}) == []
+
+
 def test_what_a_changed_source_left_is_dropped_and_nothing_else(tmp_path, place):
     of = matrix(place, 3, 2)
     fill(of, tmp_path)

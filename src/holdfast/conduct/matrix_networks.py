@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from holdfast.ensembles import DefendedRun, InputDefence
 from holdfast.errors import CheckpointError, RecipeError
 from holdfast.models.weights import read_metadata
 from holdfast.objectives.alignment import Align
 from holdfast.recipe.matrix import Matrix
+from holdfast.recipe.plain import describe
 from holdfast.recipe.schema import Recipe
 from holdfast.runs.card import Card, path_of, read_card
 from holdfast.runs.networks import fits
@@ -94,7 +96,17 @@ def facts_of(entry: Entry, entries: Sequence[Entry]) -> dict[str, Any]:
         "before": names.get(before),
         "witnesses": [names.get(one["sha256"]) or one["name"] for one in origins.get("witnesses", [])],
         "control": control_of(entry.card.recipe, origins),
+        **_defence_of(entry.card, names),
     }
+
+
+def _defence_of(card: Card, names: Mapping[str, str]) -> dict[str, str | None]:
+    """The defence that a network is behind, and the name of the network without it; None for other networks."""
+    model: object = card.recipe.model
+    if not isinstance(model, DefendedRun):
+        return {"defence": None, "defends": None}
+    base = card.bases["network"]
+    return {"defence": describe(model.defence, InputDefence)[1], "defends": names.get(base["sha256"]) or base["name"]}
 
 
 def control_of(recipe: Recipe, origins: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ from holdfast.checks import Check
 from holdfast.corruptions.noise import Clean
 from holdfast.data.dataset import Source
 from holdfast.data.hierarchies import Grouping
+from holdfast.ensembles.defences import InputDefence
 from holdfast.families import (
     ARCHITECTURES,
     ATTACKS,
@@ -23,6 +24,7 @@ from holdfast.families import (
     CHECKS,
     CORRUPTIONS,
     DATASETS,
+    DEFENCES,
     EMBEDDING_DISTANCES,
     HIERARCHIES,
     LOSSES,
@@ -63,6 +65,7 @@ FAMILIES: dict[Any, Registry[Any]] = {
     Corruption: CORRUPTIONS,
     EmbeddingDistance: EMBEDDING_DISTANCES,
     Grouping: HIERARCHIES,
+    InputDefence: DEFENCES,
     Loss: LOSSES,
     Mixing: MIXINGS,
     Objective: OBJECTIVES,

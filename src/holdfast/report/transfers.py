@@ -50,9 +50,11 @@ class MatrixData:
         return [one for one in self.facts["networks"] if one["name"] in sources and one.get("before") in sources]
 
     def counted_targets(self, descendant: Mapping[str, Any]) -> list[str]:
-        """Targets of a mean: neither the network, nor the one it comes from, nor a witness."""
+        """Targets of a mean: neither the network nor its origin nor a witness, with or without a defence."""
         excluded = {descendant["name"], descendant["before"], *descendant["witnesses"]}
-        return [target for target in self.transfers.targets if target not in excluded]
+        return [
+            target for target in self.transfers.targets if not excluded & {target, self.network(target).get("defends")}
+        ]
 
     def changes(self, descendant: Mapping[str, Any], attack: str) -> dict[str, Change]:
         """By target: points of a network against those of the one that it comes from."""
@@ -141,7 +143,7 @@ def changes(data: MatrixData) -> Iterator[Item]:
         "Points made on a network that was trained on, against points made on the one that it comes from: change of "
         "the error rate in percentage points (▲ means that they transfer better), over the images that both and the "
         "target get right without an attack, the same for both. p: exact McNemar test, Holm-corrected over the tests "
-        "of a table. The mean is over targets other than the two and the witnesses."
+        "of a table. The mean is over targets other than the two and the witnesses, defended or not."
     )
     if any(not one["control"] for one in descendants) and not any(one["control"] for one in descendants):
         yield Note(
@@ -180,7 +182,9 @@ def _described(network: Mapping[str, Any]) -> str:
 
 
 def _training(network: Mapping[str, Any]) -> str:
-    """What a network that comes from another one was trained for; empty for others."""
+    """What a network that comes from another one was trained for, or is defended by; empty for others."""
+    if network.get("defence"):
+        return f"none: {network['defends']} behind {network['defence']}"
     if network["control"] or not network["witnesses"]:
         return str(network["control"])
     return f"aligned with {' and '.join(network['witnesses'])}"
