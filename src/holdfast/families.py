@@ -376,6 +376,7 @@ QUESTIONS: Registry[Any] = Registry(
         "curvature": "holdfast.questions.curvature:Curvature",
         "stability": "holdfast.questions.stability:NoiseStability",
         "segment": "holdfast.questions.segment:Segments",
+        "similarity": "holdfast.questions.similarity:Similarity",
         "linear_dynamics": "holdfast.questions.linear_dynamics:LinearDynamics",
     },
 )

@@ -15,8 +15,9 @@ from holdfast.conduct.transferring import run_matrix
 from holdfast.errors import RecipeError
 from holdfast.recipe.matrix import Matrix, load_matrix
 from holdfast.recipe.schema import EvaluateRecipe
-from holdfast.report.transfers import read_matrix, records
+from holdfast.report.transfers import records
 from holdfast.results.ledger import Ledger
+from holdfast.results.matrices import read_matrix
 from holdfast.results.transfers import CLEAN, check_name
 from holdfast.runs import load_model, prepare
 from holdfast.threat import Linf

@@ -95,6 +95,7 @@ def facts_of(entry: Entry, entries: Sequence[Entry]) -> dict[str, Any]:
         "target": entry.is_target,
         "before": names.get(before),
         "witnesses": [names.get(one["sha256"]) or one["name"] for one in origins.get("witnesses", [])],
+        "witness_hashes": [one["sha256"] for one in origins.get("witnesses", [])],
         "control": control_of(entry.card.recipe, origins),
         **_defence_of(entry.card, names),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -12,72 +12,16 @@ from typing import Any
 import polars as pl
 
 from holdfast import files
-from holdfast.errors import LedgerError
-from holdfast.json_text import parse_json_object
-from holdfast.results.ledger import Ledger
-from holdfast.results.transfers import CLEAN, DENOMINATORS, Change, Denominator, Rate, Transfers
+from holdfast.results.matrices import FACTS, MatrixData, read_matrix
+from holdfast.results.transfers import CLEAN, DENOMINATORS, Change, Denominator, Rate
 from holdfast.show.items import Details, Item, Note
 from holdfast.show.numbers import count, interval, p_value, percent, points
 from holdfast.show.page import Section, render_page
 from holdfast.show.table import Cell, Table, coloured
 from holdfast.statistics import holm, wilson
 
-FACTS = "matrix.json"
 MAIN: Denominator = "right on both"
 """The denominator that is shown first."""
-
-
-@dataclass(frozen=True)
-class MatrixData:
-    """Everything that a page says of a matrix.
-
-    Args:
-        facts: `matrix.json`.
-        transfers: its rows.
-    """
-
-    facts: Mapping[str, Any]
-    transfers: Transfers
-
-    def network(self, name: str) -> Mapping[str, Any]:
-        """The facts of a network."""
-        return next(one for one in self.facts["networks"] if one["name"] == name)
-
-    @property
-    def descendants(self) -> list[Mapping[str, Any]]:
-        """Sources that were trained on from another source of the matrix."""
-        sources = set(self.transfers.sources)
-        return [one for one in self.facts["networks"] if one["name"] in sources and one.get("before") in sources]
-
-    def counted_targets(self, descendant: Mapping[str, Any]) -> list[str]:
-        """Targets of a mean: neither the network nor its origin nor a witness, with or without a defence."""
-        excluded = {descendant["name"], descendant["before"], *descendant["witnesses"]}
-        return [
-            target for target in self.transfers.targets if not excluded & {target, self.network(target).get("defends")}
-        ]
-
-    def changes(self, descendant: Mapping[str, Any], attack: str) -> dict[str, Change]:
-        """By target: points of a network against those of the one that it comes from."""
-        before, after = str(descendant["before"]), str(descendant["name"])
-        return {target: self.transfers.change(before, after, attack, target) for target in self.transfers.targets}
-
-
-def read_matrix(path: Path) -> MatrixData:
-    """What a matrix left in its directory.
-
-    Raises:
-        LedgerError: if it is not there, unfinished or damaged.
-    """
-    file = path / FACTS
-    if not file.exists():
-        raise LedgerError(f"{path}: expected a finished matrix with {FACTS}, got none; run `holdfast transfer` first")
-    try:
-        facts = parse_json_object(files.read_checked(file, remedy="; run `holdfast transfer` again").decode())
-        sources, targets = ([one["name"] for one in facts["networks"] if one[role]] for role in ("source", "target"))
-        transfers = Transfers(Ledger(path / "rows").read(), sources, facts["attacks"], targets)
-    except (KeyError, TypeError, ValueError) as error:
-        raise LedgerError(f"{file}: expected facts written by holdfast; got {error}; run it again") from None
-    return MatrixData(facts, transfers)
 
 
 def write_matrix_report(path: Path, facts: Mapping[str, Any]) -> Path:
