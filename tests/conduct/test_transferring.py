@@ -183,6 +183,20 @@ def test_networks_of_other_images_are_refused(tmp_path, place):
         require_same_images(entry, replace(other, classes=("a", "b")))
 
 
+def test_targets_on_which_a_source_was_selected_are_refused_behind_a_defence_too(tmp_path, zoo):
+    chosen = recipe(
+        "name=zoo/chosen", "train.epochs=1", f"train.init_from={zoo}/net0",
+        f"train.selection={{metric: transfer_rate, attack: mi, target: '{zoo}/net3'}}",
+    )  # fmt: skip
+    train(chosen, tmp_path / "chosen")
+    train(recipe(f"model={{defended: {{network: '{zoo}/net3', defence: jpeg}}}}", "name=zoo/safe"), tmp_path / "safe")
+    of = replace(matrix(zoo, 1, 1), sources=(f"{zoo}/net0", f"{tmp_path}/chosen"), targets=(f"{zoo}/net1",))
+    assert len(entries_of(of)) == 3
+    for target, name in ((f"{zoo}/net3", "net3"), (f"{tmp_path}/safe", "safe")):
+        with pytest.raises(RecipeError, match=f"targets: .*{name}: expected networks on which no source was selected"):
+            entries_of(replace(of, targets=(target,)))
+
+
 def test_what_is_no_matrix_is_one_line(tmp_path, zoo):
     file = tmp_path / "m.yaml"
     cases = {

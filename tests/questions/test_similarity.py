@@ -1,6 +1,7 @@
 """Similarity of networks: known numbers, ranks of candidates, and what they gained as witnesses."""
 
 import math
+from dataclasses import replace
 
 import polars as pl
 import pytest
@@ -131,6 +132,28 @@ def test_gains_are_mean_differences_of_the_networks_aligned_with_a_candidate():
     # 0.2 and 0.4 on all targets that are neither of the two: the mean of both runs is 0.3.
     assert gains(matrix(), "s" * 12, companions) == [pytest.approx(0.3), None]
     assert gains(matrix(), "z" * 12, companions) == [None, None]
+
+
+def test_controls_that_are_missing_are_named_by_their_alignment():
+    of = matrix()
+    aligned, again, control = of.descendants
+    assert of.missing_controls(aligned) == ["trained on", "trained on with label smoothing", "aligned with itself"]
+    assert of.missing_controls(again) == of.missing_controls(aligned)
+    assert of.missing_controls(control) == []
+    smoothed = {**control, "name": "smoothed", "control": "trained on with label smoothing 0.1"}
+    more = MatrixData(
+        {"networks": [*of.facts["networks"], smoothed]},
+        replace(of.transfers, sources=[*of.transfers.sources, "smoothed"]),
+    )
+    assert more.missing_controls(aligned) == ["trained on", "aligned with itself"]
+
+
+def test_gains_without_controls_are_marked():
+    one = answer([0.05, 0.02, -0.01])
+    key = replace(one.key, settings={**one.settings, "missing_controls": ["trained on"]})
+    assert any(
+        "Sources of the matrix lack controls (trained on)" in str(item) for item in shown(replace(one, key=key))[0]
+    )
 
 
 def test_what_is_no_question_is_refused(tmp_path):

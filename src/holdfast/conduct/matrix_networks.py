@@ -57,10 +57,29 @@ def entries_of(matrix: Matrix) -> list[Entry]:
     if len(set(files_)) < len(files_):
         raise RecipeError(f"{matrix.name}: expected each network once; {cards[0].file.name} has several paths")
     names = labels([card.recipe.name for card in cards])
-    return [
+    entries = [
         Entry(name, path_of(path, matrix.seed), card, path in sources, path in targets)
         for name, path, card in zip(names, paths, cards, strict=True)
     ]
+    _require_held_out(matrix, entries)
+    return entries
+
+
+def _require_held_out(matrix: Matrix, entries: Sequence[Entry]) -> None:
+    """Refuse targets on which the weights of a source were selected: its numbers there would be the best of several.
+
+    Raises:
+        RecipeError: naming both.
+    """
+    for target in entries:
+        bases = {target.card.hash, *(base.get("sha256") for base in target.card.bases.values())}
+        for source in entries:
+            held_out = source.card.origins.get("held_out", {}).get("sha256")
+            if target.is_target and source.is_source and held_out in bases:
+                raise RecipeError(
+                    f"{matrix.name}: targets: {target.name}: expected networks on which no source was selected; the "
+                    f"weights of {source.name} were chosen by their transfer to it"
+                )
 
 
 def require_same_images(entry: Entry, splits: Splits) -> None:

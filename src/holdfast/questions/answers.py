@@ -40,7 +40,7 @@ COMMON: dict[str, Any] = {
 WITHOUT_NETWORK = "data"
 """In the place of weights, for answers that are about no network."""
 
-IMPLIED = {"attack": ("norm", "eps", "params"), "others": ("networks", "gains")}
+IMPLIED = {"attack": ("norm", "eps", "params"), "others": ("networks", "gains", "missing_controls")}
 """Settings that need no mention beside another one, which says what they say."""
 
 REMEDY = "; delete it and ask again"

@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from holdfast import files
-from holdfast.results.matrices import FACTS, MatrixData, read_matrix
+from holdfast.results.matrices import CONTROLS, FACTS, MatrixData, read_matrix
 from holdfast.results.transfers import CLEAN, DENOMINATORS, Change, Denominator, Rate
 from holdfast.show.items import Details, Item, Note
 from holdfast.show.numbers import count, interval, p_value, percent, points
@@ -20,6 +20,8 @@ from holdfast.show.page import Section, render_page
 from holdfast.show.table import Cell, Table, coloured
 from holdfast.statistics import holm, wilson
 
+MARK = "Without controls."
+"""At every number of an alignment that lacks some."""
 MAIN: Denominator = "right on both"
 """The denominator that is shown first."""
 
@@ -89,13 +91,15 @@ def changes(data: MatrixData) -> Iterator[Item]:
         "target get right without an attack, the same for both. p: exact McNemar test, Holm-corrected over the tests "
         "of a table. The mean is over targets other than the two and the witnesses, defended or not."
     )
-    if any(not one["control"] for one in descendants) and not any(one["control"] for one in descendants):
-        yield Note(
-            "No control is among the sources, so that nobody knows whether the witness matters; "
-            "`holdfast align --controls` trains some.",
-            "doubt",
-            "Without controls.",
-        )
+    for one in descendants:
+        if missing := data.missing_controls(one):
+            yield Note(
+                f"{one['name']} is not compared with {len(missing)} of {len(CONTROLS)} controls of the same origin "
+                f"({', '.join(missing)}), so that nobody knows whether its witness matters; "
+                "`holdfast align --controls` trains them.",
+                "doubt",
+                MARK,
+            )
     for attack in data.transfers.attacks:
         yield _change_table(data, descendants, attack)
 
@@ -110,7 +114,8 @@ def _change_table(data: MatrixData, descendants: Sequence[Mapping[str, Any]], at
         counted = [changes_[target].paired for target in data.counted_targets(one)]
         differences = [paired.difference for paired in counted if paired is not None]
         mean = Cell(points(fmean(differences)), value=fmean(differences)) if differences else Cell("–")
-        rows.append((_described(one), [*cells, replace(mean, note=f"{len(differences)} targets")]))
+        marked = f"{_described(one)}. {MARK}" if data.missing_controls(one) else _described(one)
+        rows.append((marked, [*cells, replace(mean, note=f"{len(differences)} targets")]))
     return Table(f"{attack}: changes in percentage points.", "Source", [*data.transfers.targets, "Mean"], rows)
 
 
@@ -172,6 +177,7 @@ def records(data: MatrixData) -> dict[str, Any]:
         {
             "before": change.before, "after": change.after, "attack": attack, "target": target,
             "counts_in_mean": target in data.counted_targets(one), "control": one["control"],
+            "missing_controls": data.missing_controls(one),
             **({} if change.paired is None else vars(change.paired)),
         }
         for attack in of.attacks for one in data.descendants for target, change in data.changes(one, attack).items()

@@ -16,6 +16,9 @@ from holdfast.results.transfers import Change, Transfers
 
 FACTS = "matrix.json"
 
+CONTROLS = ("aligned at rate 0", "trained on", "trained on with label smoothing", "aligned with itself")
+"""What an alignment is compared with, by the beginning of the `control` of a network in the facts."""
+
 
 @dataclass(frozen=True)
 class MatrixData:
@@ -46,6 +49,13 @@ class MatrixData:
             target for target in self.transfers.targets if not excluded & {target, self.network(target).get("defends")}
         ]
 
+    def missing_controls(self, descendant: Mapping[str, Any]) -> list[str]:
+        """The controls that an aligned network lacks among the sources from the same network; none for a control."""
+        if descendant["control"] or not descendant["witnesses"]:
+            return []
+        there = [one["control"] for one in self.descendants if one["before"] == descendant["before"]]
+        return [name for name in CONTROLS if not any(_is_control(name, control) for control in there)]
+
     def changes(self, descendant: Mapping[str, Any], attack: str) -> dict[str, Change]:
         """By target: points of a network against those of the one that it comes from."""
         before, after = str(descendant["before"]), str(descendant["name"])
@@ -59,6 +69,11 @@ class MatrixData:
         ]
         differences = [one.difference for one in paired if one is not None]
         return fmean(differences) if differences else None
+
+
+def _is_control(name: str, control: str) -> bool:
+    """Whether the words for a control, which may end with a number, are of this name."""
+    return control == name or control.rpartition(" ")[0] == name != "trained on"
 
 
 def read_matrix(path: Path) -> MatrixData:

@@ -77,7 +77,11 @@ class Similarity:
             "networks": [_facts(one) for one in others],
         }  # fmt: skip
         if self.matrix is not None:
-            settings["gains"] = gains(read_matrix(Path(self.matrix)), context.weights_hash, others)
+            matrix = read_matrix(Path(self.matrix))
+            settings["gains"] = gains(matrix, context.weights_hash, others)
+            settings["missing_controls"] = sorted(
+                {name for one in matrix.descendants for name in matrix.missing_controls(one)}
+            )
         return Prepared(self._measurement(others, attack), settings, BLOCK, settings["examples"])
 
     def _measurement(self, others: list[Companion], attack: Any) -> Measurement:

@@ -13,7 +13,7 @@ from holdfast.questions.answers import Answer, Answers
 from holdfast.questions.presenting import answered, mean, number, proportion
 from holdfast.resampling import rank_correlation, ranks
 from holdfast.show.chart import Chart, Curve
-from holdfast.show.items import Heading, Item
+from holdfast.show.items import Heading, Item, Note
 from holdfast.show.numbers import count, decimal, points, several
 from holdfast.show.table import Cell, Table
 from holdfast.statistics import spread
@@ -81,6 +81,9 @@ def presentation(answers: Answers) -> Iterator[Item]:
         yield _table(name, others)
         if len(others) > 1:
             yield RANKING
+            if missing := answer.settings.get("missing_controls"):
+                text = f"Sources of the matrix lack controls ({', '.join(missing)}): gains may not be the witness's."
+                yield Note(text, "doubt", "Without controls.")
             yield _rank_table(others)
             yield _correlations(others)
         yield _chart(name, answer, others)
