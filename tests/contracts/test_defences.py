@@ -10,6 +10,7 @@ from holdfast.losses import cross_entropy
 from holdfast.models import build
 from holdfast.models.cnn import CNN
 from holdfast.modes import evaluating
+from holdfast.rng import Streams
 from holdfast.testing.untouched import same_module, same_random_states
 from holdfast.threat import Linf
 from holdfast.trust.aims import parts_of
@@ -51,8 +52,6 @@ def test_every_image_has_a_gradient(defended):
 def test_attacks_end_at_the_same_points_in_batches_of_any_size(defended, size):
     x, y = images(4, SHAPE), labels(4, 5)
     attack = PGD(threat=Linf(0.1), steps=3)
-    from holdfast.rng import Streams
-
     rng = Streams(0, "attack", 4)
     with evaluating(defended):
         whole = attack(defended, x, y, rng=rng)
