@@ -58,6 +58,7 @@ COMPOSITES: Registry[Any] = Registry(
         "composite": "holdfast.ensembles.of_runs:CompositeOfRuns",
         "adaptive_composite": "holdfast.ensembles.of_runs:AdaptiveCompositeOfRuns",
         "har": "holdfast.ensembles.of_runs:HAROfRuns",
+        "defended": "holdfast.ensembles.of_runs:DefendedRun",
     },
 )
 
@@ -72,6 +73,17 @@ MIXINGS: Registry[Any] = Registry(
         "probability": "holdfast.ensembles.mixing:Probability",
     },
 )
+
+DEFENCES: Registry[Any] = Registry(
+    "defences",
+    {
+        "bit_depth": "holdfast.ensembles.defences:BitDepth",
+        "jpeg": "holdfast.ensembles.defences:JPEG",
+        "feature_distillation": "holdfast.ensembles.defences:FeatureDistillation",
+        "gaussian_votes": "holdfast.ensembles.defences:GaussianVotes",
+    },
+)
+"""What `defended` may put in front of a network."""
 
 DATASETS: Registry[Any] = Registry(
     "data",
@@ -365,6 +377,7 @@ QUESTIONS: Registry[Any] = Registry(
         "curvature": "holdfast.questions.curvature:Curvature",
         "stability": "holdfast.questions.stability:NoiseStability",
         "segment": "holdfast.questions.segment:Segments",
+        "similarity": "holdfast.questions.similarity:Similarity",
         "linear_dynamics": "holdfast.questions.linear_dynamics:LinearDynamics",
     },
 )
@@ -373,6 +386,7 @@ QUESTIONS: Registry[Any] = Registry(
 ALL: dict[str, Registry[Any]] = {
     "models": ARCHITECTURES,
     "mixings": MIXINGS,
+    "defences": DEFENCES,
     "data": DATASETS,
     "hierarchies": HIERARCHIES,
     "augmentations": AUGMENTATIONS,

@@ -331,8 +331,7 @@ class BPDA(Defence):
         stand_in = self.stand_in(x)
         if stand_in.shape != seen.shape:
             raise ValueError(f"stand_in gives shape {tuple(stand_in.shape)}, preprocess {tuple(seen.shape)}")
-        passed: Tensor = _ValueOf.apply(seen, stand_in)  # type: ignore[no-untyped-call]
-        return self.wrapped(passed)
+        return self.wrapped(with_value(seen, stand_in))
 
     @property
     def inside(self) -> Classifier:
@@ -342,6 +341,12 @@ class BPDA(Defence):
     def modules(self) -> Iterator[nn.Module]:
         """Those of the classifier, the preprocessing and the stand-in: all of them have modes."""
         return modules_of((self.wrapped, self.preprocess, self.stand_in))
+
+
+def with_value(value: Tensor, stand_in: Tensor) -> Tensor:
+    """A value, exactly, with the gradient of a stand-in of the same shape."""
+    result: Tensor = _ValueOf.apply(value, stand_in)  # type: ignore[no-untyped-call]
+    return result
 
 
 class _ValueOf(torch.autograd.Function):

@@ -134,6 +134,23 @@ def test_the_order_of_stages_matters_and_any_can_be_combined():
     assert not torch.equal(*points)
 
 
+@pytest.mark.parametrize(
+    "stages",
+    [
+        (Variance(), ScaleCopies()),
+        (Momentum(), Variance()),
+        (Momentum(), TranslationKernel(size=3), ReversePerturbation()),
+        (Variance(), Variance()),
+    ],
+)
+def test_a_stage_that_remembers_is_refused_inside_one_that_asks_several_times_a_step(stages):
+    with pytest.raises(
+        ValueError, match=r"stages: expected \w+ before \w+; \w+ asks for the slope several times a step"
+    ):
+        replace(PLAIN, stages=stages)
+    assert replace(PLAIN, stages=(ScaleCopies(), ReversePerturbation(), Variance(), Momentum())).stages
+
+
 class Flat(nn.Module):
     """A classifier whose gradient is exactly zero for every second example."""
 

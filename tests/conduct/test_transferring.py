@@ -15,8 +15,9 @@ from holdfast.conduct.transferring import run_matrix
 from holdfast.errors import RecipeError
 from holdfast.recipe.matrix import Matrix, load_matrix
 from holdfast.recipe.schema import EvaluateRecipe
-from holdfast.report.transfers import read_matrix, records
+from holdfast.report.transfers import records
 from holdfast.results.ledger import Ledger
+from holdfast.results.matrices import read_matrix
 from holdfast.results.transfers import CLEAN, check_name
 from holdfast.runs import load_model, prepare
 from holdfast.threat import Linf
@@ -110,6 +111,27 @@ def test_points_and_rows_do_not_depend_on_the_batch(tmp_path, zoo):
     assert tables[0]["rates"] == tables[1]["rates"]
 
 
+@pytest.mark.parametrize("size", [3, 64])
+def test_defended_networks_are_targets_and_sources(tmp_path, zoo, size):
+    for name, defence in (("squeezed", "bit_depth"), ("voting", "{gaussian_votes: {copies: 4}}")):
+        model = f"model={{defended: {{network: '{zoo}/net0', defence: {defence}}}}}"
+        train(recipe(model, f"name=zoo/{name}"), tmp_path / name)
+    paths = tuple(f"{tmp_path}/{name}" for name in ("squeezed", "voting"))
+    of = matrix(zoo, 1, 1, targets=(f"{zoo}/net0", *paths), evaluate=EvaluateRecipe(batch_size=size))
+    of = replace(of, sources=(f"{zoo}/net0", paths[0]))
+    fill(of, tmp_path)
+    data = read_matrix(tmp_path / "cross")
+    defended = {one["name"]: (one["defence"], one["defends"]) for one in data.facts["networks"]}
+    assert list(defended.values()) == [(None, None), ("bit_depth", "net0"), ("gaussian_votes copies=4", "net0")]
+    model, x = (
+        load_model(tmp_path / "voting").model.eval(),
+        prepare(recipe("data.test_first=20").data, 0).test.batch(slice(None))[0],
+    )
+    rows = Ledger(tmp_path / "cross" / "rows").read().filter(check=CLEAN, run="voting").sort("example")
+    assert rows["prediction"].to_list() == model(x).argmax(1).tolist()
+    assert data.counted_targets({"name": "a", "before": "net0", "witnesses": []}) == []
+
+
 def test_what_a_changed_source_left_is_dropped_and_nothing_else(tmp_path, place):
     of = matrix(place, 3, 2)
     fill(of, tmp_path)
@@ -159,6 +181,20 @@ def test_networks_of_other_images_are_refused(tmp_path, place):
         require_same_images(entry, other)
     with pytest.raises(RecipeError, match="expected a network of 2 classes"):
         require_same_images(entry, replace(other, classes=("a", "b")))
+
+
+def test_targets_on_which_a_source_was_selected_are_refused_behind_a_defence_too(tmp_path, zoo):
+    chosen = recipe(
+        "name=zoo/chosen", "train.epochs=1", f"train.init_from={zoo}/net0",
+        f"train.selection={{metric: transfer_rate, attack: mi, target: '{zoo}/net3'}}",
+    )  # fmt: skip
+    train(chosen, tmp_path / "chosen")
+    train(recipe(f"model={{defended: {{network: '{zoo}/net3', defence: jpeg}}}}", "name=zoo/safe"), tmp_path / "safe")
+    of = replace(matrix(zoo, 1, 1), sources=(f"{zoo}/net0", f"{tmp_path}/chosen"), targets=(f"{zoo}/net1",))
+    assert len(entries_of(of)) == 3
+    for target, name in ((f"{zoo}/net3", "net3"), (f"{tmp_path}/safe", "safe")):
+        with pytest.raises(RecipeError, match=f"targets: .*{name}: expected networks on which no source was selected"):
+            entries_of(replace(of, targets=(target,)))
 
 
 def test_what_is_no_matrix_is_one_line(tmp_path, zoo):

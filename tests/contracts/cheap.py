@@ -135,6 +135,7 @@ from holdfast.questions.lipschitz import Lipschitz
 from holdfast.questions.mixing import Mixtures
 from holdfast.questions.neighbours import Neighbours
 from holdfast.questions.segment import Segments
+from holdfast.questions.similarity import Similarity
 from holdfast.questions.spectrum import Spectrum
 from holdfast.questions.sra import SmoothedRobustness
 from holdfast.questions.stability import NoiseStability
@@ -387,6 +388,7 @@ QUESTIONS = {
     "sra": SmoothedRobustness(eps=(0.0, 0.1), sigma=(0.0, 0.2), loss="margin", steps=2, draws=3),
     "mixing": Mixtures(robust="other", gradients="largest", strengths=(1.0,), radii=(0.05,)),
     "neighbours": Neighbours(k=(1, 3), strengths=(0.1,)),
+    "similarity": Similarity(others=("other", "another"), bands=3),
     "linear_dynamics": LinearDynamics(steps=20, samples=3, problems=4),
 }
 

@@ -94,3 +94,12 @@ def test_what_cannot_be_aligned_is_one_line(zoo, monkeypatch):
     done = holdfast("align", SOURCE, cwd=zoo)
     assert done.code == 2
     assert "--witness" in done.err
+
+
+def test_a_held_out_network_chooses_the_epoch_of_the_alignment_and_its_controls(zoo, monkeypatch):
+    monkeypatch.chdir(zoo)
+    plan = AlignmentPlan(epochs=4, held_out="runs/zoo/held/seed-0", patience=2)
+    with pytest.raises(RecipeError, match=r"selection by transfer_rate needs data\.validation"):
+        alignment_recipes(SOURCE, [SMALL], plan, controls=True)
+    with pytest.raises(RecipeError, match="patience: expected a held-out network"):
+        alignment_recipes(SOURCE, [SMALL], AlignmentPlan(patience=2))

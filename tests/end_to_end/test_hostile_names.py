@@ -131,6 +131,7 @@ COMMANDS = {
     "analyse thickness": ["analyse", "thickness", SECOND, "--points", "4", "--steps", "2"],
     "analyse classes": ["analyse", "classes", SECOND],
     "analyse neighbours": ["analyse", "neighbours", SECOND, "--k", "1,3"],
+    "analyse similarity": ["analyse", "similarity", SECOND, "--others", FIRST],
     "analyse confidences": ["analyse", "confidences", SECOND],
     "corrupt": ["corrupt", "photos", "--out", "fogged", *FOLDER],
     "corrupt paths": [

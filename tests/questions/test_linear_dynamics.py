@@ -356,6 +356,6 @@ def test_the_bound_is_shown_for_problems_that_have_arrived_alone():
     arrived = sum(record["arrived"])
     assert 0 < arrived < 100
     _, (_, _, _, random, *_), _ = items_of(answer(short))
-    count, error, bound, share = cells(random)["random problems"].values()
+    count, error, bound, _ = cells(random)["random problems"].values()
     assert (count.value, count.note) == (arrived, "of 400")
     assert error.value < bound.value

@@ -11,7 +11,7 @@ from holdfast.errors import CheckpointError, RecipeError
 from holdfast.models import read_metadata, read_state, write_weights
 from holdfast.runs import Run, load_model
 from holdfast.runs.witnesses import with_witnesses
-from tests.training.tiny import outcome, recipe, splits, train
+from tests.training.tiny import metrics, outcome, recipe, splits, train
 
 FACTORY = "model={python: 'tests.training.tiny:network'}"
 
@@ -23,6 +23,7 @@ def made(tmp_path_factory):
     train(recipe(FACTORY, "train.epochs=1"), place / "source" / "seed-0")
     train(recipe("train.epochs=1"), place / "small" / "seed-0")
     train(recipe("model={mlp: {hidden: [12]}}", "train.epochs=1"), place / "large" / "seed-0")
+    train(recipe("model={mlp: {hidden: [16]}}", "train.epochs=20"), place / "held" / "seed-0")
     return place
 
 
@@ -131,3 +132,65 @@ def test_the_maps_of_features_are_trained_and_are_no_part_of_the_network(tmp_pat
     assert not torch.equal(first["maps.0.weight"], last["maps.0.weight"])
     state = read_state(tmp_path / "run" / "last.safetensors")
     assert state.keys() == read_state(place / "source" / "seed-0" / "last.safetensors").keys()
+
+
+def selected(place, *more, target="held"):
+    attack, path = "{fgsm: {threat: {linf: 0.3}}}", f"{place}/{target}/seed-{{seed}}"
+    held = f"train.selection={{metric: transfer_rate, attack: {attack}, target: '{path}'}}"
+    return aligned(place, held, *more, witnesses=("small",))
+
+
+def test_the_best_epoch_is_the_one_that_transfers_best_to_the_held_out_network(tmp_path, place):
+    of = selected(place, "train.epochs=4", "train.optimizer.sgd.lr=1")
+    train(of, tmp_path / "run")
+    rates = [one["validation"]["transfer_rate"] for one in metrics(tmp_path / "run") if "validation" in one]
+    assert len(set(rates)) > 1
+    best = max(range(4), key=lambda epoch: (rates[epoch], epoch)) + 1
+    loaded = load_model(Run(tmp_path / "run").weights("best"), trust=True)
+    assert loaded.card.epoch == best
+    held_out = load_model(place / "held" / "seed-0")
+    assert loaded.card.origins["held_out"]["sha256"] == held_out.card.hash
+    x, y = splits(of).validation.batch(slice(None))
+    z = of.train.selection.attack(loaded.model.eval(), x, y)
+    right = held_out.model.eval()(x).argmax(1) == y
+    wrong = held_out.model(z).argmax(1) != y
+    assert rates[best - 1] == int((right & wrong).sum()) / int(right.sum())
+
+
+def test_a_stopped_selection_ends_at_the_same_bytes_and_patience_ends_it(tmp_path, place):
+    of = selected(place, "train.epochs=3")
+    train(of, tmp_path / "whole")
+    train(of, tmp_path / "stopped", 5)
+    train(of, tmp_path / "stopped")
+    assert outcome(tmp_path / "stopped") == outcome(tmp_path / "whole")
+    still = selected(place, "train.epochs=5", "train.selection.patience=1", "train.optimizer.sgd.lr=0")
+    train(still, tmp_path / "patient")
+    assert len([one for one in metrics(tmp_path / "patient") if "validation" in one]) < 5
+
+
+def test_a_network_that_is_not_held_out_is_refused(tmp_path, place):
+    for target, role in (("small", "witness"), ("source", "source")):
+        with pytest.raises(RecipeError, match=f"expected a held-out network; .* is the {role}"):
+            train(selected(place, target=target), tmp_path / target)
+    with pytest.raises(RecipeError, match=r"train\.selection: target .*nowhere"):
+        train(selected(place, target="nowhere"), tmp_path / "nowhere")
+    train(selected(place), tmp_path / "run", 1)
+    shutil.rmtree(place / "held")
+    train(recipe("model={mlp: {hidden: [16]}}", "train.epochs=2"), place / "held" / "seed-0")
+    with pytest.raises(RecipeError, match=r"other weights .* than those this run was selected on"):
+        train(selected(place), tmp_path / "run")
+
+
+def test_what_is_no_selection_on_a_held_out_network_is_refused():
+    mi = "attack: mi"
+    cases = {
+        f"{{metric: transfer_rate, {mi}}}": "a target together",
+        "{metric: transfer_rate, target: a}": "needs an attack",
+        f"{{metric: robust_accuracy, {mi}, target: a}}": "a target together",
+        "{metric: transfer_rate, target: a, attack: {deepfool: {threat: {linf: 0.1}}}}": "must climb to the end",
+    }
+    for text, problem in cases.items():
+        with pytest.raises(RecipeError, match=problem):
+            recipe(f"train.selection={text}")
+    with pytest.raises(RecipeError, match=r"needs data\.validation"):
+        recipe(f"train.selection={{metric: transfer_rate, {mi}, target: a}}", "data.validation=0")

@@ -71,6 +71,7 @@ class TransferLoop:
                 raise ValueError(f"{name} must be positive and finite, got {value}")
         if any(isinstance(stage, LossEnsemble) for stage in self.stages[1:]):
             raise ValueError("stages: expected loss_ensemble first, since it replaces the gradient")
+        require_order(self.stages)
 
     @property
     def thorough(self) -> bool:
@@ -93,6 +94,21 @@ class TransferLoop:
             move = step_size * self.threat.ascent(direction(climb.z), climb.z)
             climb.z = self.threat.project(climb.z + move, x)
         return climb.z
+
+
+def require_order(stages: tuple[Stage, ...]) -> None:
+    """Refuse a stage that remembers the last step inside one that asks for the slope several times a step.
+
+    It would take each question for a step: a momentum of copies of one image, a variance between them.
+    """
+    for number, stage in enumerate(stages):
+        later = [one for one in stages[number + 1 :] if getattr(one, "repeats", False)]
+        if getattr(stage, "remembers", False) and later:
+            name, other = (type(one).__name__ for one in (stage, later[0]))
+            raise ValueError(
+                f"stages: expected {other} before {name}; {other} asks for the slope several times a step, each of "
+                f"which {name} would take for a step"
+            )
 
 
 PLAIN = TransferLoop(threat=Linf(8 / 255))

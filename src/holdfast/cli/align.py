@@ -38,6 +38,15 @@ class PlanOptions:
     batch_norm: Annotated[
         str, typer.Option("--batch-norm", help="Statistics of BatchNorm: train, frozen or recalibrate.")
     ] = "train"
+    held_out: Annotated[
+        str | None,
+        typer.Option(
+            "--held-out", metavar="RUN", help="Network on which the best epoch is chosen; no target of any table."
+        ),
+    ] = None
+    patience: Annotated[
+        int | None, typer.Option("--patience", min=1, help="Stop after so many epochs without a better one.")
+    ] = None
 
 
 @grouped

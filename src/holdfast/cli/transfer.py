@@ -29,7 +29,8 @@ def command(
     from holdfast.conduct.matrix_networks import entries_of
     from holdfast.conduct.transferring import run_matrix
     from holdfast.recipe.matrix import load_matrix
-    from holdfast.report.transfers import changes, errors, networks, read_matrix, records
+    from holdfast.report.transfers import changes, errors, networks, records
+    from holdfast.results.matrices import read_matrix
 
     place = where.place()
     read = load_matrix(matrix, set_ or ())

@@ -34,6 +34,9 @@ class AlignmentPlan:
         embedding: distance of features: rkd, ega, hint or nce.
         output: weight of the divergence of answers; None for 1, and for 0 beside an `embedding`.
         batch_norm: train, frozen or recalibrate.
+        held_out: run of a network that is neither source, witness nor target, on which the best epoch is chosen, by how
+            well `mi` in linf 8/255 transfers to it; of the controls, too. None for the last epoch.
+        patience: stop after so many epochs without a better one.
     """
 
     lr: float = 1e-3
@@ -45,6 +48,8 @@ class AlignmentPlan:
     embedding: str | None = None
     output: float | None = None
     batch_norm: str = "train"
+    held_out: str | None = None
+    patience: int | None = None
 
     def train(self, objective: Any, source: str, *, lr: float | None = None) -> dict[str, Any]:
         """The training of a run, in plain values."""
@@ -52,7 +57,13 @@ class AlignmentPlan:
         return {
             "objective": objective, "epochs": self.epochs, "batch_size": self.batch_size, "optimizer": {"sgd": sgd},
             "schedule": "cosine", "warmup": self.warmup, "clip": self.clip, "init_from": source,
+            **({} if self.held_out is None else {"selection": self.selection}),
         }  # fmt: skip
+
+    @property
+    def selection(self) -> dict[str, Any]:
+        """Which epoch is the best, in plain values."""
+        return {"metric": "transfer_rate", "attack": "mi", "target": self.held_out, "patience": self.patience}
 
     def objective(self, witnesses: Sequence[str]) -> dict[str, Any]:
         """Alignment to these witnesses, in plain values."""
@@ -84,6 +95,8 @@ def alignment_recipes(
     if not witnesses:
         raise RecipeError("align: expected at least one witness")
     plan, card = plan or AlignmentPlan(), read_card(source)
+    if plan.patience is not None and plan.held_out is None:
+        raise RecipeError("align: patience: expected a held-out network beside it; got none")
     cards = [read_card(path_of(str(witness), card.recipe.seed)) for witness in witnesses]
     of, paths = str(source), [str(witness) for witness in witnesses]
     own, aligned = _variant(card), plan.objective(paths)

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from holdfast.ensembles import DefendedRun, InputDefence
 from holdfast.errors import CheckpointError, RecipeError
 from holdfast.models.weights import read_metadata
 from holdfast.objectives.alignment import Align
 from holdfast.recipe.matrix import Matrix
+from holdfast.recipe.plain import describe
 from holdfast.recipe.schema import Recipe
 from holdfast.runs.card import Card, path_of, read_card
 from holdfast.runs.networks import fits
@@ -55,10 +57,29 @@ def entries_of(matrix: Matrix) -> list[Entry]:
     if len(set(files_)) < len(files_):
         raise RecipeError(f"{matrix.name}: expected each network once; {cards[0].file.name} has several paths")
     names = labels([card.recipe.name for card in cards])
-    return [
+    entries = [
         Entry(name, path_of(path, matrix.seed), card, path in sources, path in targets)
         for name, path, card in zip(names, paths, cards, strict=True)
     ]
+    _require_held_out(matrix, entries)
+    return entries
+
+
+def _require_held_out(matrix: Matrix, entries: Sequence[Entry]) -> None:
+    """Refuse targets on which the weights of a source were selected: its numbers there would be the best of several.
+
+    Raises:
+        RecipeError: naming both.
+    """
+    for target in entries:
+        bases = {target.card.hash, *(base.get("sha256") for base in target.card.bases.values())}
+        for source in entries:
+            held_out = source.card.origins.get("held_out", {}).get("sha256")
+            if target.is_target and source.is_source and held_out in bases:
+                raise RecipeError(
+                    f"{matrix.name}: targets: {target.name}: expected networks on which no source was selected; the "
+                    f"weights of {source.name} were chosen by their transfer to it"
+                )
 
 
 def require_same_images(entry: Entry, splits: Splits) -> None:
@@ -93,8 +114,19 @@ def facts_of(entry: Entry, entries: Sequence[Entry]) -> dict[str, Any]:
         "target": entry.is_target,
         "before": names.get(before),
         "witnesses": [names.get(one["sha256"]) or one["name"] for one in origins.get("witnesses", [])],
+        "witness_hashes": [one["sha256"] for one in origins.get("witnesses", [])],
         "control": control_of(entry.card.recipe, origins),
+        **_defence_of(entry.card, names),
     }
+
+
+def _defence_of(card: Card, names: Mapping[str, str]) -> dict[str, str | None]:
+    """The defence that a network is behind, and the name of the network without it; None for other networks."""
+    model: object = card.recipe.model
+    if not isinstance(model, DefendedRun):
+        return {"defence": None, "defends": None}
+    base = card.bases["network"]
+    return {"defence": describe(model.defence, InputDefence)[1], "defends": names.get(base["sha256"]) or base["name"]}
 
 
 def control_of(recipe: Recipe, origins: Mapping[str, Any]) -> str:

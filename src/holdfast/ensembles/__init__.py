@@ -2,12 +2,14 @@
 
 from holdfast.ensembles.average import Ensemble
 from holdfast.ensembles.composite import AdaptiveComposite, Composite
+from holdfast.ensembles.defences import JPEG, BitDepth, Defended, FeatureDistillation, GaussianVotes, InputDefence
 from holdfast.ensembles.har import HAR
 from holdfast.ensembles.mixing import GradientRatio, LocalBias, Probability, strength_of
 from holdfast.ensembles.neighbours import NearestNeighbours
 from holdfast.ensembles.of_runs import (
     AdaptiveCompositeOfRuns,
     CompositeOfRuns,
+    DefendedRun,
     HAROfRuns,
     Neighbours,
     OfRuns,
@@ -16,22 +18,30 @@ from holdfast.ensembles.policy import Policy
 from holdfast.ensembles.shared_har import HierarchicalHead, SharedHAR
 from holdfast.ensembles.transform import RobustTransform
 from holdfast.ensembles.transform_fit import FittedTransform, TransformFit, fit_margins, fit_transform
-from holdfast.families import ARCHITECTURES, MIXINGS
+from holdfast.families import ARCHITECTURES, DEFENCES, MIXINGS
 from holdfast.types import Mixing
 
 __all__ = [
     "ARCHITECTURES",
+    "DEFENCES",
     "HAR",
+    "JPEG",
     "MIXINGS",
     "AdaptiveComposite",
     "AdaptiveCompositeOfRuns",
+    "BitDepth",
     "Composite",
     "CompositeOfRuns",
+    "Defended",
+    "DefendedRun",
     "Ensemble",
+    "FeatureDistillation",
     "FittedTransform",
+    "GaussianVotes",
     "GradientRatio",
     "HAROfRuns",
     "HierarchicalHead",
+    "InputDefence",
     "LocalBias",
     "Mixing",
     "NearestNeighbours",

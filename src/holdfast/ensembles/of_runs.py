@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from holdfast.ensembles.composite import AdaptiveComposite, Composite, Maps, first_stage_maps, frozen, image_size_maps
+from holdfast.ensembles.defences import Defended, InputDefence
 from holdfast.ensembles.har import HAR
 from holdfast.ensembles.mixing import GradientRatio, Probability, check_strength
 from holdfast.ensembles.neighbours import NearestNeighbours, check_temperature
@@ -236,7 +237,41 @@ class HAROfRuns:
             raise RecipeError(f"model: har: leaves: expected a network of the classes of '{missing[0]}'; got none")
 
 
-OfRuns = CompositeOfRuns | AdaptiveCompositeOfRuns | HAROfRuns
+@dataclass(frozen=True, kw_only=True)
+class DefendedRun:
+    """A trained network behind a defence that it was not trained for, see `Defended`; there is nothing to train.
+
+    Args:
+        network: directory of a run on the same images (its best weights or, failing that, its last), or one weights
+            file; `{seed}` in it stands for the seed.
+        defence: what is put in front of it, such as jpeg or gaussian_votes.
+    """
+
+    retired: ClassVar = RETIRED
+    trainable: ClassVar = False
+
+    network: str
+    defence: InputDefence
+
+    def __post_init__(self) -> None:
+        named(network=self.network)
+
+    @property
+    def neighbours(self) -> Neighbours | None:
+        """None: nothing takes the place of the network."""
+        return None
+
+    @property
+    def roles(self) -> Mapping[str, str | None]:
+        """Where the network is."""
+        return {"network": self.network}
+
+    def of_parts(self, parts: Mapping[str, nn.Module]) -> Defended:
+        """The defended network, frozen."""
+        return Defended(frozen(parts["network"]), self.defence)
+
+
+OfRuns = CompositeOfRuns | AdaptiveCompositeOfRuns | HAROfRuns | DefendedRun
 """Composites in recipes."""
 
 

@@ -41,7 +41,7 @@ COMMON: dict[str, Any] = {
 WITHOUT_NETWORK = "data"
 """In the place of weights, for answers that are about no network."""
 
-IMPLIED = {"attack": ("norm", "eps", "params")}
+IMPLIED = {"attack": ("norm", "eps", "params"), "others": ("networks", "gains", "missing_controls")}
 """Settings that need no mention beside another one, which says what they say."""
 
 REMEDY = "; delete it and ask again"

@@ -8,6 +8,7 @@ import typing
 from dataclasses import dataclass, field
 from typing import Any, Literal, NewType
 
+from holdfast.attacks.persistence import check_persistent
 from holdfast.attacks.schedule import StepSchedule
 from holdfast.attacks.stages.stage import Stage
 from holdfast.certify.sampling import Sampling
@@ -15,6 +16,7 @@ from holdfast.checks import Check
 from holdfast.corruptions.noise import Clean
 from holdfast.data.dataset import Source
 from holdfast.data.hierarchies import Grouping
+from holdfast.ensembles.defences import InputDefence
 from holdfast.families import (
     ARCHITECTURES,
     ATTACKS,
@@ -23,6 +25,7 @@ from holdfast.families import (
     CHECKS,
     CORRUPTIONS,
     DATASETS,
+    DEFENCES,
     EMBEDDING_DISTANCES,
     HIERARCHIES,
     LOSSES,
@@ -48,6 +51,7 @@ from holdfast.recipe.consistency import (
     require_fitting_labels,
     require_growing_threat,
 )
+from holdfast.recipe.foreign import Unresolved
 from holdfast.registry import Registry
 from holdfast.types import Architecture, Attack, Augmentation, Certifier, Corruption, Loss, Mixing, Objective, Threat
 
@@ -63,6 +67,7 @@ FAMILIES: dict[Any, Registry[Any]] = {
     Corruption: CORRUPTIONS,
     EmbeddingDistance: EMBEDDING_DISTANCES,
     Grouping: HIERARCHIES,
+    InputDefence: DEFENCES,
     Loss: LOSSES,
     Mixing: MIXINGS,
     Objective: OBJECTIVES,
@@ -131,23 +136,32 @@ class Selection:
 
     Args:
         metric: what to compare.
-        attack: for robust_accuracy: an example counts if it is right at the point this attack finds.
+        attack: for robust_accuracy: an example counts if it is right at the point this attack finds. For
+            transfer_rate: the attack on the network that is trained, such as mi.
+        target: for transfer_rate: a held-out network, which is in no table: directory of a run (its best weights, else
+            its last) or one weights file; `{seed}` in it stands for the seed of the run. Compared is the error rate of
+            the target at these points, on the validation images that it gets right without an attack.
         corruptions: for corrupted_accuracy: every validation image is changed by one of these, in turn, and always in
             the same way; none given means the ten kinds of C-bar at severities 1 to 5, which no test here uses.
         every: epochs between two judgements.
         patience: stop after so many judgements without a better one.
     """
 
-    metric: Literal["accuracy", "loss", "robust_accuracy", "corrupted_accuracy"] = "accuracy"
+    metric: Literal["accuracy", "loss", "robust_accuracy", "corrupted_accuracy", "transfer_rate"] = "accuracy"
     attack: Attack | None = None
+    target: str | None = None
     corruptions: tuple[Corruption, ...] = ()
     every: int = 1
     patience: int | None = None
 
     def __post_init__(self) -> None:
         _at_least(1, every=self.every, patience=self.patience)
-        if self.metric == "robust_accuracy" and self.attack is None:
-            raise ValueError("metric robust_accuracy needs an attack")
+        if self.metric in ("robust_accuracy", "transfer_rate") and self.attack is None:
+            raise ValueError(f"metric {self.metric} needs an attack")
+        if (self.metric == "transfer_rate") != (self.target is not None):
+            raise ValueError(f"expected the metric transfer_rate and a target together; got {self.metric}")
+        if self.metric == "transfer_rate" and self.attack is not None and not isinstance(self.attack, Unresolved):
+            check_persistent("selection", self.attack)
         if self.corruptions and self.metric != "corrupted_accuracy":
             raise ValueError(f"corruptions go with the metric corrupted_accuracy, got {self.metric}")
 
@@ -295,7 +309,7 @@ class Recipe:
         if not all(re.fullmatch(r"\w[\w.=+ -]*", part) for part in parts):
             raise ValueError(f"name: letters, digits and . = + - _ with / between parts expected, got {self.name!r}")
         metric = self.train.selection.metric
-        if metric in ("robust_accuracy", "corrupted_accuracy") and not self.data.validation:
+        if metric in ("robust_accuracy", "corrupted_accuracy", "transfer_rate") and not self.data.validation:
             raise ValueError(f"selection by {metric} needs data.validation > 0")
         if self.train.selection.patience is not None and not self.data.validation:
             raise ValueError("selection.patience needs data.validation > 0")

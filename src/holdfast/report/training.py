@@ -47,6 +47,7 @@ def training_charts(runs: Sequence[RunData]) -> tuple[Chart, ...]:
         "training": _at("train", "accuracy"),
         "validation": _at("validation", "accuracy"),
         "validation, attacked": _at("validation", "robust_accuracy"),
+        "held-out network's errors": _at("validation", "transfer_rate"),
     }
     charts = (
         Chart("Loss", "epoch", _traces(runs, losses), False),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -12,70 +12,18 @@ from typing import Any
 import polars as pl
 
 from holdfast import files
-from holdfast.errors import LedgerError
-from holdfast.json_text import parse_json_object
-from holdfast.results.ledger import Ledger
-from holdfast.results.transfers import CLEAN, DENOMINATORS, Change, Denominator, Rate, Transfers
+from holdfast.results.matrices import CONTROLS, FACTS, MatrixData, read_matrix
+from holdfast.results.transfers import CLEAN, DENOMINATORS, Change, Denominator, Rate
 from holdfast.show.items import Details, Item, Note
 from holdfast.show.numbers import count, interval, p_value, percent, points
 from holdfast.show.page import Section, render_page
 from holdfast.show.table import Cell, Table, coloured
 from holdfast.statistics import holm, wilson
 
-FACTS = "matrix.json"
+MARK = "Without controls."
+"""At every number of an alignment that lacks some."""
 MAIN: Denominator = "right on both"
 """The denominator that is shown first."""
-
-
-@dataclass(frozen=True)
-class MatrixData:
-    """Everything that a page says of a matrix.
-
-    Args:
-        facts: `matrix.json`.
-        transfers: its rows.
-    """
-
-    facts: Mapping[str, Any]
-    transfers: Transfers
-
-    def network(self, name: str) -> Mapping[str, Any]:
-        """The facts of a network."""
-        return next(one for one in self.facts["networks"] if one["name"] == name)
-
-    @property
-    def descendants(self) -> list[Mapping[str, Any]]:
-        """Sources that were trained on from another source of the matrix."""
-        sources = set(self.transfers.sources)
-        return [one for one in self.facts["networks"] if one["name"] in sources and one.get("before") in sources]
-
-    def counted_targets(self, descendant: Mapping[str, Any]) -> list[str]:
-        """Targets of a mean: neither the network, nor the one it comes from, nor a witness."""
-        excluded = {descendant["name"], descendant["before"], *descendant["witnesses"]}
-        return [target for target in self.transfers.targets if target not in excluded]
-
-    def changes(self, descendant: Mapping[str, Any], attack: str) -> dict[str, Change]:
-        """By target: points of a network against those of the one that it comes from."""
-        before, after = str(descendant["before"]), str(descendant["name"])
-        return {target: self.transfers.change(before, after, attack, target) for target in self.transfers.targets}
-
-
-def read_matrix(path: Path) -> MatrixData:
-    """What a matrix left in its directory.
-
-    Raises:
-        LedgerError: if it is not there, unfinished or damaged.
-    """
-    file = path / FACTS
-    if not file.exists():
-        raise LedgerError(f"{path}: expected a finished matrix with {FACTS}, got none; run `holdfast transfer` first")
-    try:
-        facts = parse_json_object(files.read_checked(file, remedy="; run `holdfast transfer` again").decode())
-        sources, targets = ([one["name"] for one in facts["networks"] if one[role]] for role in ("source", "target"))
-        transfers = Transfers(Ledger(path / "rows").read(), sources, facts["attacks"], targets)
-    except (KeyError, TypeError, ValueError) as error:
-        raise LedgerError(f"{file}: expected facts written by holdfast; got {error}; run it again") from None
-    return MatrixData(facts, transfers)
 
 
 def write_matrix_report(path: Path, facts: Mapping[str, Any]) -> Path:
@@ -141,15 +89,17 @@ def changes(data: MatrixData) -> Iterator[Item]:
         "Points made on a network that was trained on, against points made on the one that it comes from: change of "
         "the error rate in percentage points (▲ means that they transfer better), over the images that both and the "
         "target get right without an attack, the same for both. p: exact McNemar test, Holm-corrected over the tests "
-        "of a table. The mean is over targets other than the two and the witnesses."
+        "of a table. The mean is over targets other than the two and the witnesses, defended or not."
     )
-    if any(not one["control"] for one in descendants) and not any(one["control"] for one in descendants):
-        yield Note(
-            "No control is among the sources, so that nobody knows whether the witness matters; "
-            "`holdfast align --controls` trains some.",
-            "doubt",
-            "Without controls.",
-        )
+    for one in descendants:
+        if missing := data.missing_controls(one):
+            yield Note(
+                f"{one['name']} is not compared with {len(missing)} of {len(CONTROLS)} controls of the same origin "
+                f"({', '.join(missing)}), so that nobody knows whether its witness matters; "
+                "`holdfast align --controls` trains them.",
+                "doubt",
+                MARK,
+            )
     for attack in data.transfers.attacks:
         yield _change_table(data, descendants, attack)
 
@@ -164,7 +114,8 @@ def _change_table(data: MatrixData, descendants: Sequence[Mapping[str, Any]], at
         counted = [changes_[target].paired for target in data.counted_targets(one)]
         differences = [paired.difference for paired in counted if paired is not None]
         mean = Cell(points(fmean(differences)), value=fmean(differences)) if differences else Cell("–")
-        rows.append((_described(one), [*cells, replace(mean, note=f"{len(differences)} targets")]))
+        marked = f"{_described(one)}. {MARK}" if data.missing_controls(one) else _described(one)
+        rows.append((marked, [*cells, replace(mean, note=f"{len(differences)} targets")]))
     return Table(f"{attack}: changes in percentage points.", "Source", [*data.transfers.targets, "Mean"], rows)
 
 
@@ -180,7 +131,9 @@ def _described(network: Mapping[str, Any]) -> str:
 
 
 def _training(network: Mapping[str, Any]) -> str:
-    """What a network that comes from another one was trained for; empty for others."""
+    """What a network that comes from another one was trained for, or is defended by; empty for others."""
+    if network.get("defence"):
+        return f"none: {network['defends']} behind {network['defence']}"
     if network["control"] or not network["witnesses"]:
         return str(network["control"])
     return f"aligned with {' and '.join(network['witnesses'])}"
@@ -224,6 +177,7 @@ def records(data: MatrixData) -> dict[str, Any]:
         {
             "before": change.before, "after": change.after, "attack": attack, "target": target,
             "counts_in_mean": target in data.counted_targets(one), "control": one["control"],
+            "missing_controls": data.missing_controls(one),
             **({} if change.paired is None else vars(change.paired)),
         }
         for attack in of.attacks for one in data.descendants for target, change in data.changes(one, attack).items()

@@ -51,7 +51,8 @@ def weights_metadata(
         state: the weights.
         epoch: after which they are saved.
         bases: of a composite, what is known of the networks inside.
-        origins: runs that the weights come from: where training started, and the witnesses of an alignment.
+        origins: runs that the weights come from: where training started, the witnesses of an alignment, and the network
+            that they were selected on (`held_out`).
     """
     extra = {name: json.dumps(facts) for name, facts in (("bases", bases), ("origins", origins)) if facts}
     if splits.hierarchy is not None:
@@ -76,9 +77,10 @@ class _Origins:
 
     init_from: dict[str, Any] = field(default_factory=dict)
     witnesses: list[dict[str, Any]] = field(default_factory=list)
+    held_out: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for one in (*([self.init_from] if self.init_from else []), *self.witnesses):
+        for one in (*filter(None, (self.init_from, self.held_out)), *self.witnesses):
             if not isinstance(one.get("name"), str) or not isinstance(one.get("sha256"), str):
                 raise ValueError(f"origins: expected name and sha256 of each run; got {str(one)[:60]}")
 
@@ -112,7 +114,8 @@ class Card:
         epoch: after which they were saved.
         bases: of a composite, what it says of the networks inside; empty for others.
         model: the network as it is recorded, perhaps by an earlier version with fewer fields.
-        origins: runs that the weights come from, with their hashes: `init_from`, and the `witnesses` of an alignment.
+        origins: runs that the weights come from, with their hashes: `init_from`, the `witnesses` of an alignment, and
+            `held_out`, the network that the best weights were selected on.
         hierarchy: of the classes; None for none.
     """
 

@@ -166,6 +166,7 @@ def _networks(recipe: Recipe) -> list[Architecture]:
     sources += [path for question in recipe.analyses for path in getattr(question, "sources", ())]
     if isinstance(recipe.train.objective, Align):
         sources += recipe.train.objective.witnesses
+    sources += [path for path in (recipe.train.selection.target,) if path is not None]
     if isinstance(model, OfRuns):
         sources += [path for path in model.roles.values() if path is not None]
     networks = [recipe.model]

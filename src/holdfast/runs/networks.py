@@ -13,7 +13,7 @@ from torch import nn
 from holdfast.budget import require_budget
 from holdfast.data.dataset import Split, channel_statistics, subset
 from holdfast.ensembles.neighbours import NearestNeighbours
-from holdfast.ensembles.of_runs import HAROfRuns, OfRuns
+from holdfast.ensembles.of_runs import DefendedRun, HAROfRuns, OfRuns
 from holdfast.errors import CheckpointError, DataError, HoldfastError, RecipeError
 from holdfast.families import MODELS
 from holdfast.hierarchy import with_hierarchy
@@ -196,7 +196,7 @@ def _composite(
         raise RecipeError(f"model: expected networks of the same precision, got {kinds[0]} and {kinds[1]}")
 
     def joined(shape: tuple[int, int, int]) -> nn.Module:
-        if isinstance(composite, HAROfRuns):
+        if isinstance(composite, HAROfRuns | DefendedRun):
             return composite.of_parts(parts)
         return composite.of(parts["standard"], parts["robust"], shape)
 

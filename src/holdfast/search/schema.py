@@ -51,7 +51,7 @@ class Goal:
     @property
     def share(self) -> bool:
         """Whether it is a share, to be written in percent."""
-        return self.score.endswith(("accuracy", "error"))
+        return self.score.endswith(("accuracy", "error", "rate"))
 
     @property
     def label(self) -> str:

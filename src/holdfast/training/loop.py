@@ -29,7 +29,7 @@ from holdfast.runs.directory import Run
 from holdfast.runs.initial import start_from
 from holdfast.runs.networks import find_bases, new_model
 from holdfast.runs.splits import Splits
-from holdfast.runs.witnesses import with_witnesses
+from holdfast.runs.witnesses import held_out_of, with_witnesses
 from holdfast.training.batches import Batches
 from holdfast.training.checkpoint import TrainingFiles, load_state, state_content, weights_content
 from holdfast.training.collapse import CollapseWatch, remedy
@@ -129,13 +129,17 @@ class _Loop:
         objective, self.witnesses = with_witnesses(recipe, splits, run, trust=trust)
         if self.witnesses and self.fabric.is_global_zero:
             run.record(witnesses=self.witnesses)
+        held_out, facts = held_out_of(recipe, splits, run, trust=trust)
+        if facts and self.fabric.is_global_zero:
+            run.record(held_out=facts)
         objective = with_hierarchy(objective, splits.hierarchy, recipe.name)
         self.objective = RunningObjective(objective, self.raw, len(splits.classes), splits.train, self.fabric.device)
         self.optimizer.param_groups[0]["params"].extend(self.objective.hooks.parameters())
         self.objective.hooks.meet(splits.train, splits.validation, augmented=bool(recipe.data.augment))
         self.mean = RunningMean(self.raw, train.ema) if train.ema is not None else None
         selection = with_hierarchy(train.selection, splits.hierarchy, recipe.name)
-        self.judge = Judge(selection, splits.validation, recipe.seed)
+        judged_on = None if held_out is None else held_out.to(self.fabric.device)
+        self.judge = Judge(selection, splits.validation, recipe.seed, judged_on)
         advice = remedy(adversarial=has_growing_threat(train.objective), warmup=train.threat_warmup)
         self.watch = CollapseWatch(splits.train, advice)
         self.batches = Batches(recipe, splits.train, len(splits.classes))
@@ -285,7 +289,7 @@ class _Loop:
     def _origins(self) -> dict[str, Any]:
         """What the weights come from besides the images: other runs with their hashes."""
         info = self.run.info()
-        return {name: info[name] for name in ("init_from", "witnesses") if name in info}
+        return {name: info[name] for name in ("init_from", "witnesses", "held_out") if name in info}
 
     def _cost(self) -> Cost | None:
         """Of the epoch's steps; None where none was taken since the process began, only the epoch's end."""

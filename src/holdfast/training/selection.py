@@ -10,15 +10,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from holdfast.attacks.persistence import make_persistent
 from holdfast.corruptions.bar.corruption import Bar
 from holdfast.corruptions.bar.tables import KINDS
 from holdfast.data.dataset import Split
+from holdfast.errors import ModelError
 from holdfast.halving import BatchSize, Halved
 from holdfast.losses import cross_entropy
 from holdfast.modes import evaluating
 from holdfast.recipe.schema import Selection
 from holdfast.rng import Streams
-from holdfast.types import Attack, Corruption
+from holdfast.types import Attack, Classifier, Corruption
 
 BATCH = 256
 """Images at once, as long as memory suffices."""
@@ -40,10 +42,13 @@ class Judge:
         selection: what counts.
         split: the validation images; without them nothing is judged.
         seed: of the attack.
+        held_out: the network that points are tried on where they count, on the device of the model.
     """
 
-    def __init__(self, selection: Selection, split: Split | None, seed: int) -> None:
-        self._selection, self._split, self._seed = selection, split, seed
+    def __init__(
+        self, selection: Selection, split: Split | None, seed: int, held_out: Classifier | None = None
+    ) -> None:
+        self._selection, self._split, self._seed, self._held_out = selection, split, seed, held_out
         self._corrupted: Split | None = None
         self._batch_size = BatchSize(BATCH)
         self._best, self._stale = -math.inf, 0
@@ -58,7 +63,15 @@ class Judge:
         """Judge the weights after an epoch; the last epoch is always judged."""
         if self._split is None or (epoch % self._selection.every and epoch != epochs):
             return Verdict(None, False)
-        scores = validation_scores(model, self._split, self._selection.attack, self._seed, self._batch_size)
+        attack = None if self._selection.metric == "transfer_rate" else self._selection.attack
+        scores = validation_scores(model, self._split, attack, self._seed, self._batch_size)
+        if self._selection.metric == "transfer_rate":
+            assert self._selection.attack is not None, "refused before"
+            assert self._held_out is not None, "refused before"
+            points = make_persistent(self._selection.attack)
+            scores["transfer_rate"] = transfer_rate(
+                model, self._held_out, self._split, points, self._seed, self._batch_size
+            )
         if self._selection.metric == "corrupted_accuracy":
             if self._corrupted is None:
                 self._corrupted = corrupted_split(self._split, self._selection.corruptions or C_BAR, self._seed)
@@ -117,6 +130,35 @@ def validation_scores(
     loss, right, robust = (torch.cat(values) for values in zip(*results, strict=True))
     scores = {"loss": float(loss.sum()) / len(split), "accuracy": int(right.sum()) / len(split)}
     return scores if attack is None else {**scores, "robust_accuracy": int(robust.sum()) / len(split)}
+
+
+def transfer_rate(
+    model: Any, target: Classifier, split: Split, attack: Attack, seed: int, batch_size: BatchSize | None = None
+) -> float:
+    """Error rate of a target at points that an attack makes on a model, on the images that the target gets right.
+
+    Whether the model is right does not matter, so that the images are the same after every epoch.
+
+    Raises:
+        ModelError: if the target gets no image right.
+    """
+    like = next(iter(model.parameters()), torch.empty(0))
+
+    def judge(rows: Sequence[int]) -> tuple[Tensor, Tensor]:
+        part = split.select(torch.tensor(rows))
+        x, y = part.batch(slice(None))
+        x, y = x.to(like), y.to(like.device)
+        z = attack(model, x, y, rng=Streams(seed, "transfer to a held-out network", part.index))
+        with torch.no_grad():
+            right, wrong = target(x).argmax(1) == y, target(z).argmax(1) != y
+        return right.cpu(), (right & wrong).cpu()
+
+    with evaluating(model):
+        results = [result for _, result in (batch_size or BatchSize(BATCH)).over(range(len(split)), judge)]
+    counted, errors = (int(torch.cat(values).sum()) for values in zip(*results, strict=True))
+    if not counted:
+        raise ModelError("selection: the held-out network gets no validation image right; expected a trained one")
+    return errors / counted
 
 
 def _robust(model: Any, x: Tensor, y: Tensor, attack: Attack, rng: Streams) -> Tensor:

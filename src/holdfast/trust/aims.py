@@ -12,6 +12,7 @@ from holdfast.attacks.apgd_targeted import TargetedAPGD
 from holdfast.attacks.transfer import Transferred
 from holdfast.attacks.usual import usual
 from holdfast.ensembles.composite import Composite, Pair, aimed
+from holdfast.ensembles.defences import Defended
 from holdfast.ensembles.mixing import attackable
 from holdfast.ensembles.views import GroupView
 from holdfast.errors import ModelError
@@ -132,7 +133,8 @@ def _of_composites(model: Classifier) -> Iterator[Part]:
 
 def _unwrapped(model: Classifier) -> Iterator[tuple[str, Classifier]]:
     """The model with one of its wrappers left out, for each of them, under the name of the wrapper."""
-    wrapper = network(model)
+    inside = network(model)
+    wrapper = inside.wrapper if isinstance(inside, Defended) else inside
     if isinstance(wrapper, Defence):
         yield type(wrapper).__name__, wrapper.inside
         yield from ((name, wrapper.around(inner)) for name, inner in _unwrapped(wrapper.wrapped))

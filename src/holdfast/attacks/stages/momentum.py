@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -32,6 +33,8 @@ class Momentum:
         Lin et al., Nesterov Accelerated Gradient and Scale Invariance for Adversarial Attacks, ICLR 2020,
         arXiv:1908.06281, section 3.1 (the look ahead).
     """
+
+    remembers: ClassVar = True
 
     decay: float = 1.0
     look_ahead: bool = False

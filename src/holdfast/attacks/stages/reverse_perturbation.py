@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -29,6 +30,8 @@ class ReversePerturbation:
         2022, arXiv:2210.05968. Differs: steps reach across the ball instead of having the size of the attack's, and the
         loss is the attack's own.
     """
+
+    repeats: ClassVar = True
 
     radius: float = 1.0
     steps: int = 8

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -23,6 +24,8 @@ class ScaleCopies:
     Reference:
         Lin et al., ICLR 2020, arXiv:1908.06281, equation 7.
     """
+
+    repeats: ClassVar = True
 
     count: int = 5
 

@@ -65,7 +65,11 @@ class Climb:
 
 
 class Stage(Protocol):
-    """A frozen dataclass; called once for each batch, with a slope, it makes another one, which may remember things."""
+    """A frozen dataclass; called once for each batch, with a slope, it makes another one.
+
+    One whose slope remembers the last step states `remembers = True`, and one that asks for the slope before it several
+    times a step `repeats = True`: a stage that remembers must not stand before one that repeats.
+    """
 
     def __call__(self, slope: Slope, climb: Climb, rng: Streams) -> Slope:
         """The changed slope; everything random comes from `rng`, a stream for each example."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -30,6 +31,9 @@ class Variance:
         Wang, He, Enhancing the Transferability of Adversarial Attacks through Variance Tuning, CVPR 2021,
         arXiv:2103.15571, equation 3. Differs: neighbours are images.
     """
+
+    repeats: ClassVar = True
+    remembers: ClassVar = True
 
     neighbours: int = 5
     radius: float = 1.5
