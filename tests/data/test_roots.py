@@ -76,6 +76,6 @@ def test_real_data_when_there_is_some(name: str, sizes: tuple[int, int]) -> None
     assert (len(data.train), len(data.test)) == sizes
 
 
-def test_every_name_is_an_instance_or_a_class_with_a_path() -> None:
+def test_every_name_is_an_instance_or_a_class_that_needs_fields() -> None:
     for name, source in DATASETS.items():
-        assert isinstance(source, type) == (name in ("folder", "npy", "npz", "wav_folder", "waveforms"))
+        assert isinstance(source, type) == (name in ("folder", "npy", "npz", "selected", "wav_folder", "waveforms"))

@@ -491,7 +491,7 @@ OPTIONS = {
     "run and model": (["evaluate", RUN, *NETWORK], "expected a RUN, or --model"),
     "run and weights": (["evaluate", RUN, "--weights", "good.pt"], "go with --model; got a RUN too"),
     "no such run": (["evaluate", "nowhere"], "nowhere: expected a weights file, there is none"),
-    "an empty run": (["evaluate", "runs"], "runs: expected a run with best.safetensors or last.safetensors"),
+    "a directory of runs": (["evaluate", "runs"], "runs: expected one run; got a directory of 1: runs/tiny/seed-0"),
     "text as mean": (
         ["evaluate", *NETWORK, "--mean", "a,b"],
         "--mean: expected numbers such as 0.49,0.48,0.45; got 'a,b'",

@@ -182,7 +182,7 @@ def test_bad_input_is_one_line(trained, argv, says):
 
 def test_something_to_certify_is_needed(trained):
     line = refused("certify", "--method", "margin", cwd=trained)
-    assert "certify: expected a RUN, or --model with --weights and --data; see --help" in line
+    assert "certify: expected a RUN, or --model with --weights and --data; got neither; see --help" in line
 
 
 def test_a_network_without_a_bound_is_refused_before_it_is_trained(tmp_path):
