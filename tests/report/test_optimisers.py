@@ -159,6 +159,14 @@ def test_rates_are_resampled_where_an_optimiser_has_several():
     assert differences[0].interval.low == pytest.approx(differences[1].interval.low)
 
 
+def test_runs_without_a_match_are_no_evidence():
+    """Of three runs one matches: the interval of one run, which is none."""
+    sgd = [trained("sgd", point(robust=0.5)), trained("sgd", point(robust=0.6))]
+    adam = [trained("adam", point(robust=0.4)), *(trained("adam", point(clean=0.5)) for _ in range(2))]
+    (one,) = matched(study(*sgd, *adam), "sgd", same_accuracy)
+    assert (one.pairs, one.points, one.difference.interval) == (2, 1, None)
+
+
 def test_draws_of_a_fit_have_runs_of_every_optimiser():
     """Two runs each, a clear difference: a draw without an optimiser would have a constant of 0."""
     runs = [

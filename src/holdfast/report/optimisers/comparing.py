@@ -102,7 +102,10 @@ def _matched(study: Study, optimiser: str, reference: str, by: Callable[[Point, 
             if differences:
                 table[row, column] = statistics.fmean(differences)
     pairs = int(np.isfinite(table).sum())
-    groups = [_groups(study, name) for name in (optimiser, reference)]
+    groups = [
+        [group for group in _groups(study, name) if np.isfinite(pairs_of[group]).any()]
+        for name, pairs_of in ((optimiser, table), (reference, table.T))
+    ]
 
     def difference(*drawn: Rows) -> float:
         return _mean(
