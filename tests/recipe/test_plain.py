@@ -145,8 +145,8 @@ def test_labels_of_a_preset_are_unique(preset):
             "mi_transferattack linf eps=16/255 loss=difference_of_logits_ratio",
         ),
         (
-            TransferLoop(threat=Linf(0.1), stages=(Momentum(decay=0.9), Variance())),
-            "transfer_loop linf eps=0.1 momentum decay=0.9 + variance",
+            TransferLoop(threat=Linf(0.1), stages=(Variance(), Momentum(decay=0.9))),
+            "transfer_loop linf eps=0.1 variance + momentum decay=0.9",
         ),
         (
             TransferLoop(threat=Linf(4 / 255), steps=1, length=1.0, stages=(LinBP(rescale=False),)),
