@@ -73,8 +73,8 @@ def device_named(name: torch.device | str, where: str = "device") -> torch.devic
     """
     kind = str(name).partition(":")[0]
     if kind not in KINDS:
-        known = ", ".join(KINDS)
-        raise RecipeError(f"{where}: expected a device of this machine, such as cpu; got '{name}' (known: {known})")
+        kinds = ", ".join(KINDS)
+        raise RecipeError(f"{where}: expected a device of this machine, such as cpu; got '{name}' (known: {kinds})")
     try:
         device = torch.device(name)
         torch.empty(0, device=device)

@@ -53,8 +53,8 @@ class MatrixData:
         """The controls that an aligned network lacks among the sources from the same network; none for a control."""
         if descendant["control"] or not descendant["witnesses"]:
             return []
-        there = [one["control"] for one in self.descendants if one["before"] == descendant["before"]]
-        return [name for name in CONTROLS if not any(_is_control(name, control) for control in there)]
+        controls = [one["control"] for one in self.descendants if one["before"] == descendant["before"]]
+        return [name for name in CONTROLS if not any(_is_control(name, control) for control in controls)]
 
     def changes(self, descendant: Mapping[str, Any], attack: str) -> dict[str, Change]:
         """By target: points of a network against those of the one that it comes from."""

@@ -121,14 +121,11 @@ class _Loop:
         if train.init_from is not None and not run.state.exists():  # else it goes on from a state of its own
             initial = start_from(self.raw, train.init_from, seed=recipe.seed, run=run, fresh=self.frozen.head)
         self.fabric = launch(train.fabric, device)
-        if initial is not None and self.fabric.is_global_zero:
-            run.record(init_from=initial)
-        if self.bases and self.fabric.is_global_zero:
-            run.record(bases=self.bases)
         self.model, self.optimizer = set_up(self.fabric, self.raw, train.optimizer(self.raw.parameters()))
         objective, self.witnesses = with_witnesses(recipe, splits, run, trust=trust)
-        if self.witnesses and self.fabric.is_global_zero:
-            run.record(witnesses=self.witnesses)
+        if self.fabric.is_global_zero:
+            others = {"init_from": initial, "bases": self.bases, "witnesses": self.witnesses}
+            run.record(**{name: fact for name, fact in others.items() if fact})
         held_out, facts = held_out_of(recipe, splits, run, trust=trust)
         if facts and self.fabric.is_global_zero:
             run.record(held_out=facts)

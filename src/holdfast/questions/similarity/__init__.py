@@ -120,5 +120,5 @@ def gains(matrix: MatrixData, source: str, others: list[Companion]) -> list[floa
         gain = matrix.gain(one) if before["sha256"].startswith(source) else None
         if gain is not None and len(witnesses) == 1 and not one["control"]:
             by_hash.setdefault(witnesses[0][: len(source)], []).append(gain)
-    known: Mapping[str, list[float]] = by_hash
-    return [sum(some) / len(some) if (some := known.get(one.weights_hash)) else None for one in others]
+    gains: Mapping[str, list[float]] = by_hash
+    return [sum(some) / len(some) if (some := gains.get(one.weights_hash)) else None for one in others]

@@ -138,26 +138,26 @@ def _rank_table(others: Sequence[Other]) -> Table:
     for place in sorted(range(len(others)), key=lambda place: float(by_criterion[0][place])):
         gain = others[place].gain
         cells = [number(float(each[place])) for each in by_criterion]
-        known = [Cell("–") if gain is None else Cell(points(gain), value=gain)] if gains else []
-        rows.append((others[place].name, [*cells, *known]))
+        last = [Cell("–") if gain is None else Cell(points(gain), value=gain)] if gains else []
+        rows.append((others[place].name, [*cells, *last]))
     columns = [*CRITERIA, *(["Gain as witness"] if gains else [])]
     return Table("Candidate witnesses by rank, the largest cosine first", "Network", columns, rows)
 
 
 def _correlations(others: Sequence[Other]) -> Item:
     """Rank correlations of the criteria with the gain, where it is known of enough candidates."""
-    known = [one for one in others if one.gain is not None]
-    if not known:
+    measured = [one for one in others if one.gain is not None]
+    if not measured:
         return UNKNOWN
-    if len(known) < FEWEST:
-        return f"The gain is known of {len(known)} of {len(others)} candidates; a rank correlation needs {FEWEST}."
-    columns = list(zip(*(one.criteria for one in known), strict=True))
-    gains = [float(one.gain or 0) for one in known]
+    if len(measured) < FEWEST:
+        return f"The gain is known of {len(measured)} of {len(others)} candidates; a rank correlation needs {FEWEST}."
+    columns = list(zip(*(one.criteria for one in measured), strict=True))
+    gains = [float(one.gain or 0) for one in measured]
     rows = []
     for name, values in zip(CRITERIA, columns, strict=True):
         value = rank_correlation(values, gains)
         cell = Cell("–", note="all alike") if math.isnan(value) else Cell(decimal(value, 2), value=value)
-        rows.append((name, [cell, Cell(count(len(known)), value=len(known))]))
+        rows.append((name, [cell, Cell(count(len(measured)), value=len(measured))]))
     return Table("Rank correlation (Spearman) with the gain", "Criterion", ("Correlation", "Candidates"), rows)
 
 

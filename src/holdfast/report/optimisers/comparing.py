@@ -176,6 +176,11 @@ class Fit:
     networks: int
 
 
+def _with_loss(study: Study) -> list[list[Point]]:
+    """The networks of every run whose training loss has a logarithm."""
+    return [[point for point in run.points if point.loss > 0] for run in study.runs]
+
+
 def _enough(runs: Sequence[Sequence[Point]]) -> bool:
     """Whether there are runs and training losses enough for a fit."""
     return sum(map(bool, runs)) >= FEWEST and len({point.loss for points in runs for point in points}) >= FEWEST
@@ -183,7 +188,7 @@ def _enough(runs: Sequence[Sequence[Point]]) -> bool:
 
 def fit(study: Study, reference: str) -> Fit | None:
     """The fit over all networks after all epochs with results; intervals resample the runs of each optimiser apart."""
-    runs = [[point for point in run.points if point.loss > 0] for run in study.runs]
+    runs = _with_loss(study)
     if not _enough(runs):
         return None
     others = [name for name in study.optimisers if name != reference]
@@ -191,17 +196,8 @@ def fit(study: Study, reference: str) -> Fit | None:
     sizes = [len(group) for group in groups]
 
     def coefficients(*drawn: Sequence[int] | Rows) -> tuple[Any, Any, Any]:
-        chosen = [
-            (point, place)
-            for place, (group, rows) in enumerate(zip(groups, drawn, strict=True))
-            for row in rows for run in group[row] for point in runs[run]
-        ]  # fmt: skip
-        loss = [math.log(point.loss) for point, _ in chosen]
-        robust = [point.mean(study.followed) for point, _ in chosen]
-        factors = [[float(of == place) for _, of in chosen] for place in range(1, len(groups))]
-        plain, explained = least_squares([loss], robust)
-        own, own_explained = least_squares([loss, *factors], robust)
-        return plain, own, (explained, own_explained)
+        some = [[runs[run] for row in rows for run in group[row]] for group, rows in zip(groups, drawn, strict=True)]
+        return _coefficients(some, study.followed)
 
     def estimate(value: float, fitted: int, place: int) -> Estimate:
         interval = student_interval(lambda *rows: float(coefficients(*rows)[fitted][place]), *sizes, draws=FITS)
@@ -213,3 +209,14 @@ def fit(study: Study, reference: str) -> Fit | None:
         slope=estimate(float(plain[1]), 0, 1), explained=explained, own_slope=estimate(float(own[1]), 1, 1),
         own_explained=own_explained, effects=effects, networks=sum(map(len, runs)),
     )  # fmt: skip
+
+
+def _coefficients(runs: Sequence[Sequence[Sequence[Point]]], checks: Sequence[str]) -> tuple[Any, Any, Any]:
+    """Coefficients without and with constants for optimisers but the first, and the variance that each explains."""
+    chosen = [(point, place) for place, some in enumerate(runs) for points in some for point in points]
+    loss = [math.log(point.loss) for point, _ in chosen]
+    robust = [point.mean(checks) for point, _ in chosen]
+    factors = [[float(of == place) for _, of in chosen] for place in range(1, len(runs))]
+    plain, explained = least_squares([loss], robust)
+    own, own_explained = least_squares([loss, *factors], robust)
+    return plain, own, (explained, own_explained)
