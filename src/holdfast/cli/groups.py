@@ -44,11 +44,9 @@ Run = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecipeOptions:
-    """A recipe, and where and how its runs are made."""
+class PlaceOptions:
+    """Where and how runs are made."""
 
-    recipe: RecipeFile
-    set_: Set = None
     out: Out = OUT
     data_root: Root = None
     fresh: Fresh = False
@@ -56,8 +54,16 @@ class RecipeOptions:
     trust: TrustCode = False
 
     def place(self) -> torch.device | None:
-        """The device that the user names; None for the recipe's."""
+        """The device that the user names; None for the recipe's, or the usual one."""
         return None if self.device is None else device_of(self.device)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecipeOptions(PlaceOptions):
+    """A recipe, and where and how its runs are made."""
+
+    recipe: RecipeFile
+    set_: Set = None
 
     def jobs(self, only: str | None) -> list[Job]:
         """The runs of the recipe, or some of its variants, with their directories claimed."""
@@ -67,21 +73,6 @@ class RecipeOptions:
         recipes = load_recipes(self.recipe, self.set_ or (), only=names(only), out=self.out)
         code = allowed_code(recipes, self.recipe, trust=self.trust)
         return claim_jobs(recipes, self.out, hold, fresh=self.fresh, trust=code)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlaceOptions:
-    """Where and how runs of a command that writes their recipe itself are made."""
-
-    out: Out = OUT
-    data_root: Root = None
-    fresh: Fresh = False
-    device: Device = None
-    trust: TrustCode = False
-
-    def place(self) -> torch.device | None:
-        """The device that the user names; None for the usual one."""
-        return None if self.device is None else device_of(self.device)
 
 
 @dataclass(frozen=True, kw_only=True)
